@@ -1,0 +1,89 @@
+// Package grant holds what a plugin may touch. A plugin names a directory by the setting that granted it and a path
+// below it; nothing else can be opened through this package, not by "..", not by an absolute path, not by a symbolic
+// link that leads out.
+//
+// # Concurrency
+//
+// A Roots is safe for concurrent use until it is closed.
+package grant
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/rsmhost/rsmhost/abi"
+)
+
+// Roots are the directories that one plugin may read, by the name of the setting that granted each.
+type Roots struct {
+	dirs  map[string]*os.Root
+	paths map[string]string
+}
+
+// OpenRoots opens the directories, given by name. Errors: NOT_FOUND, DENIED or UNAVAILABLE, with the setting as subject;
+// nothing stays open then.
+func OpenRoots(dirs map[string]string) (*Roots, error) {
+	r := &Roots{dirs: make(map[string]*os.Root, len(dirs)), paths: dirs}
+	for name, dir := range dirs {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			r.Close()
+			return nil, abi.Errorf("open directory", name, abi.FileKind(err), "%s=%s: %w", name, dir, err)
+		}
+		r.dirs[name] = root
+	}
+	return r, nil
+}
+
+// Paths gives the directories by name, for messages and for a plugin in this process.
+func (r *Roots) Paths() map[string]string {
+	if r == nil {
+		return nil
+	}
+	return r.paths
+}
+
+// Open opens a regular file for reading. Errors: DENIED for a root that was not granted and a path that leads out of it,
+// NOT_FOUND for what does not exist or is not a regular file.
+func (r *Roots) Open(root, path string) (*os.File, fs.FileInfo, error) {
+	subject := root + ":" + path
+	dir, err := r.dir(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := dir.Stat(path) // first: opening a pipe would wait for its writer
+	if err != nil {
+		return nil, nil, abi.E("open", subject, abi.FileKind(err), err)
+	}
+	if !st.Mode().IsRegular() {
+		return nil, nil, abi.Errorf("open", subject, abi.NotFound, "not a regular file")
+	}
+	f, err := dir.Open(path)
+	if err != nil {
+		return nil, nil, abi.E("open", subject, abi.FileKind(err), err)
+	}
+	return f, st, nil
+}
+
+func (r *Roots) dir(name string) (*os.Root, error) {
+	if r != nil {
+		if dir, ok := r.dirs[name]; ok {
+			return dir, nil
+		}
+	}
+	return nil, abi.E("open", fmt.Sprintf("%q", name), abi.Denied, errors.New("no directory of this name was granted"))
+}
+
+// Close closes the directories.
+func (r *Roots) Close() error {
+	if r == nil {
+		return nil
+	}
+	var errs []error
+	for _, d := range r.dirs {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
+}
