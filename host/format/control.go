@@ -1,0 +1,35 @@
+package format
+
+import "fmt"
+
+// ControlType is the type of a control record (KIP-98). Consumers ignore the types that are not declared here; KRaft
+// and share groups have more.
+type ControlType int16
+
+// The control types that end a transaction.
+const (
+	ControlAbort  ControlType = 0
+	ControlCommit ControlType = 1
+)
+
+// String is Kafka's name of the type.
+func (t ControlType) String() string {
+	switch t {
+	case ControlAbort:
+		return "ABORT"
+	case ControlCommit:
+		return "COMMIT"
+	}
+	return fmt.Sprintf("CONTROL(%d)", int16(t))
+}
+
+// ControlRecord reads the type from the key of a control batch's record: i16 version, i16 type. As in Kafka a version
+// above 0 is read as if it were 0. A key that is too short and a negative version are CORRUPT.
+func ControlRecord(key []byte) (ControlType, error) {
+	c := cursor{b: key}
+	version, t := c.i16("version"), c.i16("type")
+	if version < 0 {
+		c.failAt(0, "version %d", version)
+	}
+	return ControlType(t), c.err("key of a control record")
+}
