@@ -86,10 +86,25 @@ func (r *Root) ReadAt(path string, p []byte, off int64) (int, error) {
 	return r.dir.readAt(path, p, off)
 }
 
+// ReadDir gives up to n names in a directory, in no order; the name of a directory ends in "/". An error is UNSUPPORTED
+// in a form that cannot list.
+func (r *Root) ReadDir(path string, n int) ([]string, error) {
+	l, ok := r.dir.(dirLister)
+	if !ok {
+		return nil, abi.Errorf("list", path, abi.Unsupported, "this form of a plugin cannot list directories")
+	}
+	return l.readDir(path, n)
+}
+
 // rootDir is how a form reaches a directory: os.Root in a process, host functions in a module.
 type rootDir interface {
 	size(path string) (int64, error)
 	readAt(path string, p []byte, off int64) (int, error)
+}
+
+// dirLister is what a rootDir may have beside.
+type dirLister interface {
+	readDir(path string, n int) ([]string, error)
 }
 
 func (c *Config) String() string {

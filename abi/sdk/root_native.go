@@ -63,3 +63,27 @@ func (o osRoot) readAt(path string, p []byte, off int64) (int, error) {
 	}
 	return n, err
 }
+
+func (o osRoot) readDir(path string, n int) ([]string, error) {
+	if n <= 0 { // to os.File it would mean all of them
+		return nil, nil
+	}
+	f, err := o.r.Open(path)
+	if err != nil {
+		return nil, abi.E("list", path, abi.FileKind(err), err)
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, abi.E("list", path, abi.FileKind(err), err)
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		name := e.Name()
+		if e.IsDir() {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
