@@ -1,0 +1,98 @@
+package locallog
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+)
+
+// Dir is one log directory of a broker.
+type Dir struct {
+	Path   string
+	NodeID int32 // node.id of meta.properties; -1: not known
+	Clean  bool  // the broker shut down cleanly
+
+	logStart      map[format.CheckpointKey]int64
+	highWatermark map[format.CheckpointKey]int64
+	logs          []*Log
+}
+
+// OpenDir opens every partition below path. The caller closes it.
+func OpenDir(path string) (*Dir, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, abi.E("open log directory", path, abi.FileKind(err), err)
+	}
+	d := &Dir{Path: path, NodeID: -1}
+	if err := d.readCheckpoints(); err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		topic, partition, ok := format.ParsePartitionDir(e.Name())
+		if !e.IsDir() || !ok {
+			continue
+		}
+		l, err := openLog(d, filepath.Join(path, e.Name()), topic, partition)
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		d.logs = append(d.logs, l)
+	}
+	sort.Slice(d.logs, func(i, j int) bool {
+		a, b := d.logs[i].ID, d.logs[j].ID
+		return a.Topic < b.Topic || a.Topic == b.Topic && a.Partition < b.Partition
+	})
+	return d, nil
+}
+
+// Logs gives the partitions by topic and number.
+func (d *Dir) Logs() []*Log { return d.logs }
+
+// Close closes all files.
+func (d *Dir) Close() error {
+	var errs []error
+	for _, l := range d.logs {
+		errs = append(errs, l.close())
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Dir) readCheckpoints() (err error) {
+	if d.logStart, err = readFile(d.Path, "log-start-offset-checkpoint", format.ParseOffsetCheckpoint); err != nil {
+		return err
+	}
+	if d.highWatermark, err = readFile(d.Path, "replication-offset-checkpoint", format.ParseOffsetCheckpoint); err != nil {
+		return err
+	}
+	meta, err := readFile(d.Path, "meta.properties", format.ParseMetaProperties)
+	if err != nil {
+		return err
+	}
+	if meta != (format.MetaProperties{}) {
+		d.NodeID = meta.NodeID
+	}
+	_, err = os.Stat(filepath.Join(d.Path, ".kafka_cleanshutdown"))
+	d.Clean = err == nil
+	return nil
+}
+
+// readFile parses a small file of a directory; one that does not exist is the zero value.
+func readFile[T any](dir, name string, parse func([]byte) (T, error)) (v T, err error) {
+	path := filepath.Join(dir, name)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return v, nil
+	}
+	if err != nil {
+		return v, abi.E("read", path, abi.FileKind(err), err)
+	}
+	if v, err = parse(b); err != nil {
+		return v, abi.E("read", path, abi.KindOf(err), err)
+	}
+	return v, nil
+}

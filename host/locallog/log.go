@@ -1,0 +1,132 @@
+package locallog
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/epoch"
+	"github.com/rsmhost/rsmhost/host/format"
+)
+
+// Log is one partition's local log.
+type Log struct {
+	ID            abi.TopicIDPartition // TopicID is zero where there is no partition.metadata
+	Path          string
+	LogEnd        int64 // exclusive
+	HighWatermark int64 // exclusive; the checkpoint's, never above LogEnd
+	LastStable    int64 // exclusive
+	Lineage       epoch.Lineage
+	Findings      []string // what a broker would repair on start
+
+	logStart    int64 // of the checkpoint
+	hasLogStart bool
+	segments    []*Segment // by base; never empty after openLog
+	snapshots   []int64    // offsets of producer snapshots, ascending
+}
+
+// LogStart is what the log-start-offset checkpoint says. It reports false where the partition is not in it: the log then
+// starts with its first segment.
+func (l *Log) LogStart() (int64, bool) { return l.logStart, l.hasLogStart }
+
+// Segments gives the segments by base offset; it must not be changed. It may be empty.
+func (l *Log) Segments() []*Segment { return l.segments }
+
+// FirstBase is the base offset of the first segment, -1 where there is none.
+func (l *Log) FirstBase() int64 {
+	if len(l.segments) == 0 {
+		return -1
+	}
+	return l.segments[0].Base
+}
+
+func openLog(d *Dir, path, topic string, partition int32) (*Log, error) {
+	l := &Log{ID: abi.TopicIDPartition{Topic: topic, Partition: partition}, Path: path}
+	id, err := readFile(path, "partition.metadata", format.ParsePartitionMetadata)
+	if err != nil {
+		return nil, err
+	}
+	l.ID.TopicID = id
+	epochs, err := readFile(path, "leader-epoch-checkpoint", format.ParseLeaderEpochs)
+	if err != nil {
+		l.find("leader-epoch-checkpoint: %v; taken as empty", err)
+	}
+	l.Lineage = epoch.Of(epochs)
+	if err := l.list(); err != nil {
+		return nil, err
+	}
+	if err := l.recover(d); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+func (l *Log) find(format string, args ...any) {
+	l.Findings = append(l.Findings, fmt.Sprintf(format, args...))
+}
+
+// list finds the segments and snapshots by their names.
+func (l *Log) list() error {
+	entries, err := os.ReadDir(l.Path)
+	if err != nil {
+		return abi.E("open log", l.Path, abi.FileKind(err), err)
+	}
+	for _, e := range entries {
+		base, ext, ok := format.ParseSegmentFile(e.Name())
+		if !ok {
+			continue
+		}
+		switch ext {
+		case ".log":
+			l.segments = append(l.segments, &Segment{Base: base, path: filepath.Join(l.Path, e.Name())})
+		case ".snapshot":
+			l.snapshots = append(l.snapshots, base)
+		}
+	}
+	sort.Slice(l.segments, func(i, j int) bool { return l.segments[i].Base < l.segments[j].Base })
+	sort.Slice(l.snapshots, func(i, j int) bool { return l.snapshots[i] < l.snapshots[j] })
+	for _, s := range l.segments {
+		if err := s.open(); err != nil {
+			return errors.Join(err, l.close())
+		}
+	}
+	return nil
+}
+
+func (l *Log) close() error {
+	var errs []error
+	for _, s := range l.segments {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}
+
+// recover works out the offsets as a broker does on start.
+func (l *Log) recover(d *Dir) error {
+	key := format.CheckpointKey{Topic: l.ID.Topic, Partition: l.ID.Partition}
+	l.logStart, l.hasLogStart = d.logStart[key]
+	l.LogEnd = max(l.logStart, 0)
+	if n := len(l.segments); n > 0 {
+		end, err := l.segments[n-1].recover(d.Clean)
+		if err != nil {
+			return err
+		}
+		l.LogEnd = end.offset
+		if end.torn != nil {
+			l.find("%s: torn at byte %d: %v; what follows is left out", l.segments[n-1].path, end.position, end.torn)
+		}
+	}
+	l.HighWatermark = l.LogEnd
+	if hw, ok := d.highWatermark[key]; ok {
+		l.HighWatermark = min(hw, l.LogEnd)
+	}
+	unstable, err := l.firstUnstable()
+	if err != nil {
+		return err
+	}
+	l.LastStable = min(unstable, l.HighWatermark)
+	return nil
+}

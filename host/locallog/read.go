@@ -1,0 +1,70 @@
+package locallog
+
+import (
+	"sort"
+
+	"github.com/rsmhost/rsmhost/host/format"
+)
+
+// Span is where a read begins in the local log, and how far it may go in that segment.
+type Span struct {
+	Segment    *Segment
+	Pos        int64 // of the first batch
+	First      int64 // size of the first batch in bytes
+	BaseOffset int64 // of the first batch
+	Limit      int64 // exclusive position in the segment where the bound, or the segment, ends
+	Next       int64 // base of the following segment; LogEnd behind the last
+}
+
+// Find gives the first batch that ends at or after offset, and the stretch from it up to bound (exclusive offset). It
+// goes on into the following segments where one holds nothing at or above offset, and reports false where none does.
+func (l *Log) Find(offset, bound int64) (Span, bool, error) {
+	i := sort.Search(len(l.segments), func(i int) bool { return l.segments[i].Base > offset })
+	for i = max(i-1, 0); i < len(l.segments); i++ {
+		s := l.segments[i]
+		b, ok, err := s.find(offset)
+		if err != nil {
+			return Span{}, false, err
+		}
+		if !ok {
+			continue
+		}
+		limit, err := s.limit(bound, l.next(i))
+		if err != nil {
+			return Span{}, false, err
+		}
+		return Span{Segment: s, Pos: b.Pos, First: b.Size(), BaseOffset: b.BaseOffset, Limit: limit, Next: l.next(i)}, true, nil
+	}
+	return Span{}, false, nil
+}
+
+func (l *Log) next(i int) int64 {
+	if i+1 < len(l.segments) {
+		return l.segments[i+1].Base
+	}
+	return l.LogEnd
+}
+
+// limit is the position of the batch that bound falls into or before: nothing from there on may be read.
+func (s *Segment) limit(bound, next int64) (int64, error) {
+	if bound >= next {
+		return s.Size, nil
+	}
+	b, ok, err := s.find(bound)
+	if err != nil || !ok {
+		return s.Size, err
+	}
+	return b.Pos, nil
+}
+
+// Collect appends the aborted transactions of all local segments that a read of [from, upper) needs, until one says that
+// no more can follow.
+func (l *Log) Collect(dst []format.AbortedTxn, from, upper int64) []format.AbortedTxn {
+	for _, s := range l.segments {
+		var complete bool
+		if dst, complete = s.txns.Collect(dst, from, upper); complete {
+			break
+		}
+	}
+	return dst
+}

@@ -1,0 +1,141 @@
+package locallog
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+)
+
+// Segment is one segment file with its indexes.
+type Segment struct {
+	Base int64 // offset that its name tells
+	Size int64 // bytes that hold whole batches
+
+	path  string
+	file  *os.File
+	index format.OffsetIndex
+	txns  format.TxnIndex
+}
+
+// Path is the segment's file.
+func (s *Segment) Path() string { return s.path }
+
+// Index is the segment's offset index: empty where the file is missing or broken, which costs a longer scan.
+func (s *Segment) Index() format.OffsetIndex { return s.index }
+
+// Aborted is the segment's transaction index, empty where it has none.
+func (s *Segment) Aborted() format.TxnIndex { return s.txns }
+
+// ReadAt reads the file.
+func (s *Segment) ReadAt(p []byte, off int64) (int, error) { return s.file.ReadAt(p, off) }
+
+func (s *Segment) open() error {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return abi.E("open segment", s.path, abi.FileKind(err), err)
+	}
+	s.file = f
+	st, err := f.Stat()
+	if err != nil {
+		return abi.E("open segment", s.path, abi.FileKind(err), err)
+	}
+	s.Size = st.Size()
+	if s.index, err = s.readIndex(); err != nil {
+		return err
+	}
+	b, err := s.readBeside(".txnindex")
+	if err != nil {
+		return err
+	}
+	s.txns = format.TxnIndex(b)
+	if err := s.txns.Check(s.Base); err != nil { // never "no transaction was aborted"
+		return abi.E("open segment", s.beside(".txnindex"), abi.KindOf(err), err)
+	}
+	return nil
+}
+
+// readIndex reads the offset index. That of an active segment may end in preallocated zeros.
+func (s *Segment) readIndex() (format.OffsetIndex, error) {
+	b, err := s.readBeside(".index")
+	if err != nil {
+		return nil, err
+	}
+	for len(b) >= 8 && [8]byte(b[len(b)-8:]) == [8]byte{} {
+		b = b[:len(b)-8]
+	}
+	x := format.OffsetIndex(b)
+	if x.Check(s.Base) != nil {
+		return nil, nil
+	}
+	if n := x.Len(); n > 0 {
+		if _, pos := x.Entry(n-1, s.Base); pos >= s.Size {
+			return nil, nil
+		}
+	}
+	return x, nil
+}
+
+func (s *Segment) beside(ext string) string { return strings.TrimSuffix(s.path, ".log") + ext }
+
+func (s *Segment) readBeside(ext string) ([]byte, error) {
+	b, err := os.ReadFile(s.beside(ext))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, abi.E("open segment", s.beside(ext), abi.FileKind(err), err)
+	}
+	return b, nil
+}
+
+func (s *Segment) close() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}
+
+// batchAt is a batch as a scan sees it: its header and where it lies.
+type batchAt struct {
+	format.BatchHeader
+	Pos int64
+}
+
+// scan calls visit with the header of each batch from position pos on until visit says stop. It ends at the end of the
+// segment, and at a batch that is cut or is none with a CORRUPT error and its position.
+func (s *Segment) scan(pos int64, visit func(batchAt) (stop bool)) (int64, error) {
+	var buf [format.HeaderSizeV2]byte
+	for pos < s.Size {
+		n, err := s.file.ReadAt(buf[:min(int64(len(buf)), s.Size-pos)], pos)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return pos, abi.E("read", s.path, abi.FileKind(err), err)
+		}
+		h, err := format.ParseBatchHeader(buf[:n])
+		if err != nil {
+			return pos, abi.Errorf("read", s.path, abi.Corrupt, "batch at byte %d: %w", pos, err)
+		}
+		if pos+h.Size() > s.Size {
+			return pos, abi.Errorf("read", s.path, abi.Corrupt, "batch %d-%d at byte %d of %d bytes is cut at byte %d",
+				h.BaseOffset, h.LastOffset, pos, h.Size(), s.Size)
+		}
+		if visit(batchAt{h, pos}) {
+			return pos, nil
+		}
+		pos += h.Size()
+	}
+	return pos, nil
+}
+
+// find gives the first batch whose last offset is at or above offset. It reports false where the segment holds none.
+func (s *Segment) find(offset int64) (b batchAt, ok bool, err error) {
+	_, pos := s.index.Lookup(s.Base, offset)
+	_, err = s.scan(pos, func(at batchAt) bool {
+		if at.LastOffset >= offset {
+			b, ok = at, true
+		}
+		return ok
+	})
+	return b, ok, err
+}

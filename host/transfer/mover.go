@@ -1,0 +1,83 @@
+package transfer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/grant"
+)
+
+// maxSources bounds how many locations are kept: some hundred bytes each.
+const maxSources = 4096
+
+// Fetcher asks the plugin for a range of one object: FetchLogSegment, or FetchIndex with the range left out.
+type Fetcher func(ctx context.Context, r abi.Range) (*abi.Source, error)
+
+// Key names an object among those of one plugin.
+type Key struct {
+	Segment abi.UUID
+	Index   abi.IndexType // 0: the log
+}
+
+// Mover opens objects and keeps the locations that hold for a whole object, so that a plugin is asked about once a
+// segment and not once a read.
+type Mover struct {
+	roots *grant.Roots
+	now   func() time.Time
+
+	mu      sync.Mutex
+	sources *simplelru.LRU[Key, *abi.Source]
+}
+
+// New makes a Mover that opens files below roots and nothing else. now is the clock that expiry is held against; nil:
+// time.Now.
+func New(roots *grant.Roots, now func() time.Time) *Mover {
+	if now == nil {
+		now = time.Now
+	}
+	lru, err := simplelru.NewLRU[Key, *abi.Source](maxSources, nil)
+	if err != nil { // only for a size that is not positive
+		panic(err)
+	}
+	return &Mover{roots: roots, now: now, sources: lru}
+}
+
+// Object opens the object called key; subject names it in errors. Nothing is asked for until the first ReadAt. The
+// caller closes it.
+func (m *Mover) Object(key Key, subject string, fetch Fetcher) *Object {
+	return &Object{mover: m, key: key, subject: subject, fetch: fetch}
+}
+
+// Forget drops what is known of an object: its location turned out to be wrong.
+func (m *Mover) Forget(key Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sources.Remove(key)
+}
+
+func (m *Mover) known(key Key) *abi.Source {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	src, ok := m.sources.Get(key)
+	if !ok {
+		return nil
+	}
+	if exp := src.Location.ExpiresAt; !exp.IsZero() && !m.now().Before(exp) {
+		m.sources.Remove(key)
+		return nil
+	}
+	return src
+}
+
+func (m *Mover) keep(key Key, src *abi.Source) {
+	if src.Location == nil || src.Location.Scope != abi.ScopeObject {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sources.Add(key, src)
+}
