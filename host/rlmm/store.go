@@ -1,0 +1,81 @@
+package rlmm
+
+import (
+	"fmt"
+	"sort"
+	"sync"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+)
+
+// Store is the metadata of all partitions that a source told of.
+type Store struct {
+	mu         sync.RWMutex
+	partitions map[abi.TopicIDPartition]*Partition
+}
+
+// NewStore makes an empty Store.
+func NewStore() *Store { return &Store{partitions: map[abi.TopicIDPartition]*Partition{}} }
+
+// Partition finds a partition; it reports false for one that no event named.
+func (s *Store) Partition(id abi.TopicIDPartition) (*Partition, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	p, ok := s.partitions[id]
+	return p, ok
+}
+
+// Partitions lists all, by topic, then partition number, then id.
+func (s *Store) Partitions() []*Partition {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]*Partition, 0, len(s.partitions))
+	for _, p := range s.partitions {
+		out = append(out, p)
+	}
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i].ID, out[j].ID
+		switch {
+		case a.Topic != b.Topic:
+			return a.Topic < b.Topic
+		case a.Partition != b.Partition:
+			return a.Partition < b.Partition
+		}
+		return string(a.TopicID[:]) < string(b.TopicID[:])
+	})
+	return out
+}
+
+// Apply applies one record's value. A nil error means that it counts; any other says why it does not, and changes
+// nothing.
+func (s *Store) Apply(value []byte) error {
+	event, err := format.ParseRemoteLogMetadata(value)
+	if err != nil {
+		return err
+	}
+	id, err := partitionOf(event)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	p, ok := s.partitions[id]
+	if !ok {
+		p = newPartition(id)
+		s.partitions[id] = p
+	}
+	s.mu.Unlock()
+	return p.apply(event)
+}
+
+func partitionOf(event any) (abi.TopicIDPartition, error) {
+	switch e := event.(type) {
+	case *format.SegmentEvent:
+		return e.TopicIDPartition, nil
+	case *format.SegmentUpdateEvent:
+		return e.TopicIDPartition, nil
+	case *format.PartitionDeleteEvent:
+		return e.TopicIDPartition, nil
+	}
+	return abi.TopicIDPartition{}, dropped(fmt.Sprintf("a %T names no partition", event))
+}
