@@ -58,7 +58,7 @@ const schema = `{
 // Plugin is localfs for sdk.Main, and for a host that builds it in.
 func Plugin() sdk.Plugin {
 	return sdk.Plugin{
-		Info: abi.Info{Name: "localfs", Vendor: "rsmhost", Version: "0.1.0", Schema: []byte(schema)},
+		Info: abi.Info{Name: "localfs", Vendor: "rsmhost", Version: "0.1.0", Features: []string{"probe"}, Schema: []byte(schema)},
 		New: func(_ context.Context, c *sdk.Config) (abi.RemoteStorageManager, error) {
 			return New(c)
 		},
