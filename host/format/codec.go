@@ -39,10 +39,10 @@ func (c Codec) String() string {
 // at most message.max.bytes, 1 MiB by default and rarely above 32 MiB.
 const DefaultMaxDecoded = 256 << 20
 
-// Decompress unpacks src, the records of a batch of this codec and magic, into at most max bytes (0:
+// Decompress unpacks src, the records of a batch of this codec and magic, into at most limit bytes (0:
 // DefaultMaxDecoded). With CodecNone the answer is src itself, else it is fresh.
 //
-// Errors: CORRUPT for damaged data and for zstd below magic 2, EXHAUSTED above max, UNSUPPORTED for a codec that is
+// Errors: CORRUPT for damaged data and for zstd below magic 2, EXHAUSTED above limit, UNSUPPORTED for a codec that is
 // not known.
 func Decompress(c Codec, magic int8, src []byte, limit int64) ([]byte, error) {
 	if limit <= 0 {
@@ -59,9 +59,13 @@ func Decompress(c Codec, magic int8, src []byte, limit int64) ([]byte, error) {
 }
 
 func decompress(c Codec, magic int8, src []byte, limit int64) ([]byte, error) {
-	switch c {
-	case CodecNone:
+	switch {
+	case c == CodecNone:
 		return src, nil
+	case len(src) == 0: // not all decompressors mind
+		return nil, errCut
+	}
+	switch c {
 	case CodecGzip:
 		return gunzip(src, limit)
 	case CodecSnappy:
@@ -80,6 +84,7 @@ func decompress(c Codec, magic int8, src []byte, limit int64) ([]byte, error) {
 var (
 	errTooLarge = errors.New("more than the limit") // the text that reaches people is in codecError
 	errCodec    = errors.New("not a codec")
+	errCut      = errors.New("the compressed data is cut")
 )
 
 func codecError(c Codec, err error, size int, limit int64) error {
@@ -126,12 +131,20 @@ var zstdPool = sync.Pool{New: func() any {
 	return d
 }}
 
-// unzstd may allocate the content size that a frame claims, but never more than max, nor more than so many bytes could
-// decompress to: the decoder sees to both.
+// unzstd has the decoder allow at least a window, for else it refuses frames whose window is above the limit though
+// their content is not. So a frame that does not state its size may take as much before the limit is noticed. One that
+// does gets no more at once than the limit, nor than so many bytes could ever decompress to: the decoder sees to that.
 func unzstd(src []byte, limit int64) ([]byte, error) {
+	var h zstd.Header
+	if err := h.Decode(src); err != nil {
+		return nil, noEOF(err)
+	}
+	if h.HasFCS && h.FrameContentSize > uint64(limit) {
+		return nil, errTooLarge
+	}
 	d := zstdPool.Get().(*zstd.Decoder)
 	defer zstdPool.Put(d)
-	if err := d.ResetWithOptions(nil, zstd.WithDecoderMaxMemory(uint64(limit))); err != nil {
+	if err := d.ResetWithOptions(nil, zstd.WithDecoderMaxMemory(uint64(max(limit, zstdMaxWindow)))); err != nil {
 		return nil, err
 	}
 	out, err := d.DecodeAll(src, nil)
@@ -144,7 +157,7 @@ func unzstd(src []byte, limit int64) ([]byte, error) {
 // noEOF keeps a decompressor's end of file from being taken for the end of ours.
 func noEOF(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return errors.New("the compressed data is cut")
+		return errCut
 	}
 	return err
 }

@@ -85,7 +85,8 @@ func unwrap(h *BatchHeader, value []byte, maxDecoded int64) ([]entry, error) {
 	var inner []entry
 	c := cursor{b: data}
 	for c.ok() && c.left() > 0 {
-		at, e := c.pos, c.readEntry()
+		at := c.pos
+		e := c.readEntry()
 		if c.ok() && (e.Magic != h.Magic || e.Codec() != CodecNone) {
 			c.failAt(at, "magic %d, codec %s inside a wrapper of magic %d", e.Magic, e.Codec(), h.Magic)
 		}

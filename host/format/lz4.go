@@ -3,7 +3,6 @@ package format
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"math/bits"
 	"sync"
 
@@ -13,9 +12,6 @@ import (
 var lz4Pool = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
 
 func unlz4(src []byte, magic int8, limit int64) ([]byte, error) {
-	if len(src) == 0 {
-		return nil, errors.New("the compressed data is cut")
-	}
 	if magic == 0 {
 		src = mendLZ4Header(src)
 	}

@@ -25,6 +25,10 @@ type Record struct {
 // minRecordSize is the size of the least record of magic 2: seven fields of one byte.
 const minRecordSize = 7
 
+// maxUnproven is how many records or headers get room because a count says so; for more they must be there. A batch
+// rarely has more records, a record never has more headers.
+const maxUnproven = 1024
+
 // Records decodes every record of the one batch at the start of b, of any magic and codec, its control records
 // included. Keys and values may point into b. maxDecoded bounds the decompressed bytes (0: DefaultMaxDecoded). It does
 // not check the CRC; call VerifyBatch before.
@@ -58,9 +62,9 @@ func recordsV2(h *BatchHeader, payload []byte, maxDecoded int64) ([]Record, erro
 		return nil, corrupt(h.name(), "%d records cannot stand in %d bytes", h.Count, len(payload))
 	}
 	c := cursor{b: payload}
-	recs := make([]Record, h.Count)
-	for i := range recs {
-		if recs[i] = c.record(h); !c.ok() {
+	recs := make([]Record, 0, min(h.Count, maxUnproven))
+	for i := range int(h.Count) {
+		if recs = append(recs, c.record(h)); !c.ok() {
 			return nil, recordError(h, i, &c)
 		}
 	}
@@ -120,13 +124,13 @@ func (c *cursor) headers() []Header {
 	if n == 0 {
 		return nil
 	}
-	hs := make([]Header, n)
-	for i := range hs {
+	hs := make([]Header, 0, min(n, maxUnproven))
+	for i := range n {
 		key := c.nullable(c.varint("header key length"), "header key")
 		if key == nil {
 			c.failAt(c.pos, "header %d has no key", i)
 		}
-		hs[i] = Header{Key: string(key), Value: c.nullable(c.varint("header value length"), "header value")}
+		hs = append(hs, Header{Key: string(key), Value: c.nullable(c.varint("header value length"), "header value")})
 		if !c.ok() {
 			return nil
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/klauspost/compress/s2"
 )
@@ -21,7 +22,7 @@ func unsnappy(src []byte, limit int64) ([]byte, error) {
 	if !bytes.HasPrefix(src, xerialMagic) {
 		return snappyBlock(nil, src, limit)
 	}
-	out := []byte{} // not nil: a header alone is an empty stream, not a null one
+	var out []byte
 	for len(src) > 0 {
 		if bytes.HasPrefix(src, xerialMagic) { // streams may be joined
 			if len(src) < xerialHeader {
@@ -66,9 +67,9 @@ func snappyBlock(dst, block []byte, limit int64) ([]byte, error) {
 	if int64(len(dst))+int64(n) > limit {
 		return nil, errTooLarge
 	}
-	out, err := s2.Decode(nil, block)
-	if err != nil || dst == nil {
-		return out, err
+	dst = slices.Grow(dst, n)
+	if _, err := s2.Decode(dst[len(dst):len(dst)+n], block); err != nil {
+		return nil, err
 	}
-	return append(dst, out...), nil
+	return dst[:len(dst)+n], nil
 }
