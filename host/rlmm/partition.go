@@ -1,6 +1,7 @@
 package rlmm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -71,13 +72,8 @@ func (p *Partition) Segments() []*Segment {
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b *Segment) int {
-		if a.StartOffset != b.StartOffset {
-			return cmp(a.StartOffset, b.StartOffset)
-		}
-		if a.EventTimestampMs != b.EventTimestampMs {
-			return cmp(a.EventTimestampMs, b.EventTimestampMs)
-		}
-		return slices.Compare(a.SegmentID[:], b.SegmentID[:])
+		return cmp.Or(cmp.Compare(a.StartOffset, b.StartOffset), cmp.Compare(a.EventTimestampMs, b.EventTimestampMs),
+			slices.Compare(a.SegmentID[:], b.SegmentID[:]))
 	})
 	return out
 }
@@ -106,13 +102,6 @@ func (p *Partition) LastEventMs() int64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.lastMs
-}
-
-func cmp(a, b int64) int {
-	if a < b {
-		return -1
-	}
-	return 1
 }
 
 // dropped is an event that changes nothing, and why.

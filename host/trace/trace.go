@@ -82,6 +82,11 @@ func (t *Trace) Add(m Mark, name, outcome string, attrs []Attr, detail string, a
 		Start: m.at, Took: t.Elapsed() - m.at})
 }
 
+// AddTook adds a step whose time was taken elsewhere, and that ends now.
+func (t *Trace) AddTook(took time.Duration, name, outcome string, attrs []Attr, detail string, args ...any) {
+	t.Add(Mark{t.Elapsed() - took}, name, outcome, attrs, detail, args...)
+}
+
 // Fail ends a step that began at m with an error, and gives the error back.
 func (t *Trace) Fail(m Mark, name string, err error) error {
 	if t != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
 )
@@ -25,10 +26,11 @@ type Object struct {
 
 // Evidence is what a read of an object did, for the trace.
 type Evidence struct {
-	Form   string // "location" or "stream"; empty before the first read
-	Where  string // of a location: "file root:path"
-	Asked  int    // times that the plugin was asked
-	Cached bool   // the location was known
+	Form   string        // "location" or "stream"; empty before the first read
+	Where  string        // of a location: "file root:path"
+	Asked  int           // times that the plugin was asked
+	Waited time.Duration // for its answers
+	Cached bool          // the location was known
 	Reads  int
 	Bytes  int64 // moved
 }
@@ -126,14 +128,19 @@ func (o *Object) ensure(ctx context.Context, off, end int64) error {
 	if o.body != nil && o.serves(off) {
 		return nil
 	}
+	if s, ok := o.body.(*streamBody); ok && s.near(off-o.base) {
+		return s.skip(ctx, off-o.base)
+	}
 	o.reset()
 	if src := o.mover.known(o.key); src != nil {
 		o.used.Cached = true
 		return o.open(src, 0, 0)
 	}
 	r := abi.Range{Start: off, End: max(end, o.want) - 1}
+	asked := o.mover.now()
 	src, err := o.fetch(ctx, r)
 	o.used.Asked++
+	o.used.Waited += o.mover.now().Sub(asked)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,293 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/epoch"
+	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/locallog"
+	"github.com/rsmhost/rsmhost/host/reader"
+	"github.com/rsmhost/rsmhost/host/rlmm"
+)
+
+// catalog is the partitions that a Host knows: what the metadata tells of, what the log directories hold, and how the
+// two belong together. It does not change after it is made, but for lineages that are completed from the store.
+type catalog struct {
+	topics map[string]*Topic // by name: the newest incarnation
+	byID   map[abi.UUID]*Topic
+	epochs func(ctx context.Context, seg *rlmm.Segment) ([]abi.LeaderEpoch, error)
+	nodeID int32
+}
+
+// Topic is one incarnation of a topic.
+type Topic struct {
+	Name       string
+	ID         abi.UUID // zero where no file tells it
+	Newest     bool     // the name means this incarnation
+	Deleted    bool     // the metadata says that it was deleted, or is being deleted
+	Partitions []*TopicPartition
+}
+
+// TopicPartition is one partition of a Topic.
+type TopicPartition struct {
+	ID      abi.TopicIDPartition
+	Offsets locality.Offsets
+	Local   *locallog.Log   // nil: no log directory holds it
+	Remote  *rlmm.Partition // nil: the metadata does not name it
+
+	mu      sync.Mutex // guards what follows
+	lineage epoch.Lineage
+	known   bool // lineage is complete
+}
+
+func newCatalog(store *rlmm.Store, dirs []*locallog.Dir, nodeID int32, epochs func(context.Context, *rlmm.Segment) ([]abi.LeaderEpoch, error)) *catalog {
+	c := &catalog{topics: map[string]*Topic{}, byID: map[abi.UUID]*Topic{}, nodeID: nodeID, epochs: epochs}
+	ids := map[string]abi.UUID{} // by name, of what lies locally: that is the incarnation which the name means
+	for _, d := range dirs {
+		for _, l := range d.Logs() {
+			ids[l.ID.Topic] = l.ID.TopicID
+			c.partition(l.ID).Local = l
+		}
+	}
+	for _, p := range store.Partitions() {
+		id := p.ID
+		if local, ok := ids[id.Topic]; ok && local.IsZero() {
+			id.TopicID = local // logs without partition.metadata: nothing tells incarnations apart
+		}
+		c.partition(id).Remote = p
+	}
+	for _, t := range c.byID {
+		c.complete(t)
+		c.elect(t, ids)
+	}
+	for _, t := range c.topics {
+		t.Newest = true
+	}
+	return c
+}
+
+// partition finds or makes a partition while the catalog is built.
+func (c *catalog) partition(id abi.TopicIDPartition) *TopicPartition {
+	key := id.TopicID
+	if key.IsZero() {
+		copy(key[:], id.Topic) // a name stands for the id that is not known
+	}
+	t, ok := c.byID[key]
+	if !ok {
+		t = &Topic{Name: id.Topic, ID: id.TopicID}
+		c.byID[key] = t
+	}
+	for _, p := range t.Partitions {
+		if p.ID.Partition == id.Partition {
+			return p
+		}
+	}
+	p := &TopicPartition{ID: id}
+	t.Partitions = append(t.Partitions, p)
+	return p
+}
+
+func (c *catalog) complete(t *Topic) {
+	slices.SortFunc(t.Partitions, func(a, b *TopicPartition) int { return cmp.Compare(a.ID.Partition, b.ID.Partition) })
+	t.Deleted = true
+	for _, p := range t.Partitions {
+		p.complete()
+		t.Deleted = t.Deleted && p.Local == nil && p.Remote.Deleted()
+	}
+}
+
+// elect lets the topic's name mean t if it is newer than what it meant: what lies locally, else what had the last event.
+func (c *catalog) elect(t *Topic, local map[string]abi.UUID) {
+	old, ok := c.topics[t.Name]
+	id, isLocal := local[t.Name]
+	if !ok || isLocal && t.ID == id || !(isLocal && old.ID == id) && t.lastEvent() > old.lastEvent() {
+		c.topics[t.Name] = t
+	}
+}
+
+func (t *Topic) lastEvent() int64 {
+	last := int64(-1)
+	for _, p := range t.Partitions {
+		if p.Remote != nil {
+			last = max(last, p.Remote.LastEventMs())
+		}
+	}
+	return last
+}
+
+// complete works out the offsets from what is known of both tiers.
+func (p *TopicPartition) complete() {
+	first, last := p.remoteRange()
+	if p.Local == nil || p.Local.FirstBase() < 0 {
+		end := last + 1
+		p.Offsets = locality.Offsets{LogStart: first, LocalStart: end, LocalBase: -1, HighWatermark: end, LastStableOffset: end,
+			LogEnd: end, Remote: p.Remote != nil}
+		return
+	}
+	l := p.Local
+	base := l.FirstBase()
+	o := locality.Offsets{LocalBase: base, HighWatermark: l.HighWatermark, LastStableOffset: l.LastStable, LogEnd: l.LogEnd,
+		Remote: p.Remote != nil}
+	checkpoint, ok := l.LogStart()
+	switch {
+	case !o.Remote:
+		o.LogStart = max(checkpoint, base)
+	case ok:
+		o.LogStart = checkpoint
+	case last >= 0: // the checkpoint was lost: what is in the remote tier tells
+		o.LogStart = min(first, base)
+	default:
+		o.LogStart = base
+	}
+	o.LocalStart = max(o.LogStart, base)
+	p.Offsets = o
+	p.lineage, p.known = l.Lineage, !l.Lineage.Empty()
+}
+
+// remoteRange is the first and last offset of the finished segments, inclusive; last is -1 where there are none.
+func (p *TopicPartition) remoteRange() (first, last int64) {
+	last = -1
+	if p.Remote == nil {
+		return 0, last
+	}
+	for _, s := range p.Remote.Segments() {
+		if s.State != format.CopySegmentFinished {
+			continue
+		}
+		if last < 0 || s.StartOffset < first {
+			first = s.StartOffset
+		}
+		last = max(last, s.EndOffset)
+	}
+	return first, last
+}
+
+// Lineage gives the partition's leader epochs: the local checkpoint's, else those that the store has.
+func (c *catalog) lineageOf(ctx context.Context, p *TopicPartition) (epoch.Lineage, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known || p.Remote == nil {
+		return p.lineage, nil
+	}
+	var newest *rlmm.Segment
+	union := map[int32]int64{} // where an epoch first appears: later segments name it from their own begin on
+	for _, s := range p.Remote.Segments() {
+		if s.State != format.CopySegmentFinished {
+			continue
+		}
+		for _, le := range s.LeaderEpochs {
+			if start, ok := union[le.Epoch]; !ok || le.StartOffset < start {
+				union[le.Epoch] = le.StartOffset
+			}
+		}
+		if newest == nil || newer(s, newest) {
+			newest = s
+		}
+	}
+	if newest == nil {
+		p.known = true
+		return p.lineage, nil
+	}
+	entries, err := c.epochs(ctx, newest)
+	if abi.KindOf(err) == abi.NotFound { // not written where it would be empty
+		entries, err = entriesOf(union), nil
+	}
+	if err != nil {
+		return epoch.Lineage{}, err
+	}
+	p.lineage, p.known = epoch.Of(entries).CutFront(p.Offsets.LogStart), true
+	return p.lineage, nil
+}
+
+func entriesOf(starts map[int32]int64) []abi.LeaderEpoch {
+	var out []abi.LeaderEpoch
+	for e, start := range starts {
+		out = append(out, abi.LeaderEpoch{Epoch: e, StartOffset: start})
+	}
+	return out
+}
+
+func newer(a, b *rlmm.Segment) bool {
+	return cmp.Or(cmp.Compare(lastEpoch(a), lastEpoch(b)), cmp.Compare(a.EndOffset, b.EndOffset)) > 0
+}
+
+func lastEpoch(s *rlmm.Segment) int32 { return s.LeaderEpochs[len(s.LeaderEpochs)-1].Epoch }
+
+// Find implements reader.Catalog.
+func (c *catalog) Find(ctx context.Context, topic string, id abi.UUID, partition int32) (*reader.Partition, reader.Code, error) {
+	t, code, err := c.topic(topic, id)
+	if err != nil {
+		return nil, code, err
+	}
+	i := slices.IndexFunc(t.Partitions, func(p *TopicPartition) bool { return p.ID.Partition == partition })
+	if i < 0 {
+		code := reader.UnknownTopicOrPartition
+		return nil, code, abi.Errorf("fetch", fmt.Sprintf("%s-%d", t.Name, partition), abi.NotFound,
+			"%s (%d): the topic has the partitions %s", code, code, t.numbers())
+	}
+	p := t.Partitions[i]
+	lineage, err := c.lineageOf(ctx, p)
+	if err != nil {
+		return nil, reader.KafkaStorageError, err
+	}
+	return &reader.Partition{ID: p.ID, LeaderID: c.nodeID, Offsets: p.Offsets, Lineage: lineage, Local: p.Local, Remote: p.Remote}, reader.None, nil
+}
+
+func (c *catalog) topic(name string, id abi.UUID) (*Topic, reader.Code, error) {
+	if !id.IsZero() {
+		t, ok := c.byID[id]
+		if !ok || name != "" && t.Name != name {
+			code := reader.UnknownTopicID
+			return nil, code, abi.Errorf("fetch", name, abi.NotFound, "%s (%d): no topic of this name has the id %s", code, code, id)
+		}
+		return t, reader.None, nil
+	}
+	t, ok := c.topics[name]
+	if !ok {
+		code := reader.UnknownTopicOrPartition
+		return nil, code, abi.Errorf("fetch", fmt.Sprintf("%q", name), abi.NotFound, "%s (%d): no such topic; %s", code, code, c.hint())
+	}
+	return t, reader.None, nil
+}
+
+func (c *catalog) hint() string {
+	if len(c.topics) == 0 {
+		return "neither the metadata nor a log directory names one"
+	}
+	return fmt.Sprintf("there are %d, see rsmhost topics", len(c.topics))
+}
+
+func (t *Topic) numbers() string {
+	var nums []int32
+	for _, p := range t.Partitions {
+		nums = append(nums, p.ID.Partition)
+	}
+	return fmt.Sprint(nums)
+}
+
+// list gives all incarnations, by name, the newest of a name first.
+func (c *catalog) list() []*Topic {
+	var out []*Topic
+	for _, t := range c.byID {
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(a, b *Topic) int {
+		if a.Name != b.Name {
+			return cmp.Compare(a.Name, b.Name)
+		}
+		if a.Newest != b.Newest {
+			if a.Newest {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(b.lastEvent(), a.lastEvent())
+	})
+	return out
+}

@@ -1,0 +1,67 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/rsmhost/rsmhost/abi"
+)
+
+const (
+	lockName  = ".lock"
+	stampName = "format"
+	stamp     = "rsmhost cache 1\n"
+)
+
+// takeDir makes a directory for this user alone and locks it for this process. release is nil where another process has
+// it. Errors name the directory and what to do.
+func takeDir(dir string) (path string, release func() error, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be made: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be written to: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return dir, nil, nil
+		}
+		return "", nil, abi.E("lock directory", dir, abi.FileKind(err), err)
+	}
+	if err := checkStamp(dir); err != nil {
+		f.Close()
+		return "", nil, err
+	}
+	return dir, f.Close, nil // closing ends the lock
+}
+
+// checkStamp refuses a directory that a later version of this program wrote in another form.
+func checkStamp(dir string) error {
+	path := filepath.Join(dir, stampName)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		if err := os.WriteFile(path, []byte(stamp), 0o600); err != nil {
+			return abi.E("write", path, abi.FileKind(err), err)
+		}
+		return nil
+	}
+	if err != nil {
+		return abi.E("read", path, abi.FileKind(err), err)
+	}
+	if string(b) != stamp {
+		return abi.Errorf("open directory", dir, abi.Precondition, "it is stamped %q, and this version writes %q: give another directory or remove it", string(b), stamp)
+	}
+	return nil
+}
+
+func subDir(dir, name string) (string, error) {
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return "", abi.E("open directory", path, abi.FileKind(err), err)
+	}
+	return path, nil
+}

@@ -1,0 +1,233 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/grant"
+	"github.com/rsmhost/rsmhost/host/indexcache"
+	"github.com/rsmhost/rsmhost/host/locallog"
+	"github.com/rsmhost/rsmhost/host/reader"
+	"github.com/rsmhost/rsmhost/host/rlmm"
+	"github.com/rsmhost/rsmhost/host/transfer"
+)
+
+// Config says what a Host reads. A Metadata source or a log directory is required; a plugin, or an RSM, is needed for the
+// remote tier alone.
+type Config struct {
+	// RSM is a built-in backend, which is trusted; Roots names the directories that its file locations may open. It
+	// excludes Plugin.
+	RSM   abi.RemoteStorageManager
+	Roots map[string]string
+
+	// Metadata says where remote log metadata comes from: "dir:PATH", the partition directories of
+	// __remote_log_metadata as a broker leaves them. Empty: there is no remote tier.
+	Metadata string
+	// LogDirs are the local tier: Kafka log directories, opened read-only.
+	LogDirs []string
+
+	// CacheDir holds what may be wiped: the index cache. Empty: caches are in memory alone.
+	CacheDir string
+	// IndexCacheBytes is remote.log.index.file.cache.total.size.bytes; 0: 1 GiB.
+	IndexCacheBytes int64
+
+	// ReaderThreads and ReaderPending are remote.log.reader.threads and remote.log.reader.max.pending.tasks; 0: 10, 100.
+	ReaderThreads int
+	ReaderPending int
+
+	// KafkaExact answers as Apache Kafka 4.3 does, warts included.
+	KafkaExact bool
+
+	Log *slog.Logger // nil: nothing is logged
+}
+
+// Host reads tiered topics.
+type Host struct {
+	log     *slog.Logger
+	catalog *catalog
+	reader  *reader.Reader
+	store   *reader.Store // nil: none
+	dirs    []*locallog.Dir
+	report  *rlmm.Report // nil: no metadata source
+
+	closers []func() error // in the order of opening
+}
+
+// Open opens everything that cfg names. ctx bounds the opening alone. Errors name the field or the path; nothing stays
+// open then.
+func Open(ctx context.Context, cfg Config) (*Host, error) {
+	if cfg.Metadata == "" && len(cfg.LogDirs) == 0 {
+		return nil, abi.Errorf("open", "", abi.Invalid, "nothing to read: give a metadata source, a log directory, or both")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	h := &Host{log: cfg.Log}
+	if err := h.open(ctx, cfg); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+func (h *Host) open(ctx context.Context, cfg Config) error {
+	nodeID, err := h.openLogDirs(cfg.LogDirs)
+	if err != nil {
+		return err
+	}
+	meta := rlmm.NewStore()
+	if cfg.Metadata != "" {
+		if h.report, err = loadMetadata(ctx, meta, cfg.Metadata); err != nil {
+			return err
+		}
+		h.logReport()
+	}
+	if err := h.openStore(ctx, cfg); err != nil {
+		return err
+	}
+	indexes, err := h.openIndexes(cfg)
+	if err != nil {
+		return err
+	}
+	h.catalog = newCatalog(meta, h.dirs, nodeID, h.leaderEpochs)
+	policy := reader.Better
+	if cfg.KafkaExact {
+		policy = reader.Kafka43
+	}
+	h.reader = reader.New(reader.Options{Catalog: h.catalog, Store: h.store, Indexes: indexes, Policy: policy,
+		Threads: cfg.ReaderThreads, Pending: cfg.ReaderPending})
+	return nil
+}
+
+// openLogDirs opens the local tier and gives the broker's node id: that of the first directory that knows it, else 1.
+func (h *Host) openLogDirs(paths []string) (nodeID int32, err error) {
+	nodeID = -1
+	for _, path := range paths {
+		d, err := locallog.OpenDir(path)
+		if err != nil {
+			return 0, err
+		}
+		h.closers = append(h.closers, d.Close)
+		h.dirs = append(h.dirs, d)
+		if nodeID < 0 {
+			nodeID = d.NodeID
+		}
+		for _, l := range d.Logs() {
+			for _, f := range l.Findings {
+				h.log.Warn("local log", "partition", l.ID.String(), "finding", f)
+			}
+		}
+	}
+	if nodeID < 0 {
+		nodeID = 1
+	}
+	return nodeID, nil
+}
+
+func loadMetadata(ctx context.Context, store *rlmm.Store, source string) (*rlmm.Report, error) {
+	kind, path, ok := strings.Cut(source, ":")
+	if !ok || kind != "dir" {
+		return nil, abi.Errorf("open metadata", source, abi.Invalid, "want dir:PATH, the folder that holds %s-0 and its siblings", rlmm.MetadataTopic)
+	}
+	return store.LoadDir(ctx, path)
+}
+
+func (h *Host) logReport() {
+	for _, p := range h.report.Problems {
+		h.log.Warn("metadata passed over", "where", p.String())
+	}
+	h.log.Debug("metadata read", "partitions", h.report.Partitions, "records", h.report.Records, "dropped", h.report.Dropped)
+}
+
+func (h *Host) openStore(_ context.Context, cfg Config) error {
+	if cfg.RSM == nil {
+		return nil
+	}
+	roots, err := grant.OpenRoots(cfg.Roots)
+	if err != nil {
+		return err
+	}
+	h.closers = append(h.closers, roots.Close)
+	h.store = &reader.Store{Name: "built-in", RSM: cfg.RSM, Mover: transfer.New(roots, nil)}
+	return nil
+}
+
+func (h *Host) openIndexes(cfg Config) (*indexcache.Cache, error) {
+	o := indexcache.Options{TotalBytes: cfg.IndexCacheBytes, Log: h.log}
+	if cfg.CacheDir != "" {
+		dir, release, err := takeDir(cfg.CacheDir)
+		if err != nil {
+			return nil, err
+		}
+		if release == nil {
+			h.log.Warn("the cache directory is in use by another rsmhost: caches are kept in memory", "dir", cfg.CacheDir)
+		} else {
+			h.closers = append(h.closers, release)
+			if o.Dir, err = subDir(dir, "remote-log-index-cache"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return indexcache.New(o)
+}
+
+// leaderEpochs reads the LEADER_EPOCH index of a segment.
+func (h *Host) leaderEpochs(ctx context.Context, seg *rlmm.Segment) ([]abi.LeaderEpoch, error) {
+	if h.store == nil {
+		return nil, abi.Errorf("read leader epochs", seg.Key(), abi.NotFound, "no plugin is configured")
+	}
+	obj := h.store.Mover.Object(transfer.Key{Segment: seg.SegmentID, Index: abi.LeaderEpochIndex}, seg.Key()+" LEADER_EPOCH index",
+		func(ctx context.Context, _ abi.Range) (*abi.Source, error) {
+			return h.store.RSM.FetchIndex(ctx, &seg.SegmentMetadata, abi.LeaderEpochIndex)
+		})
+	defer obj.Close()
+	b, err := obj.ReadAll(ctx, 16<<20)
+	if err != nil {
+		return nil, err
+	}
+	return format.ParseLeaderEpochs(b)
+}
+
+// Fetch answers a fetch. The caller releases the response.
+func (h *Host) Fetch(ctx context.Context, req *reader.FetchRequest) *reader.FetchResponse {
+	return h.reader.Fetch(ctx, req)
+}
+
+// Topics lists all incarnations of all topics, by name, the newest of a name first.
+func (h *Host) Topics() []*Topic { return h.catalog.list() }
+
+// Topic finds a topic by name, or by "name@id" where an older incarnation is meant. An error is NOT_FOUND or INVALID.
+func (h *Host) Topic(ref string) (*Topic, error) {
+	name, idText, ok := strings.Cut(ref, "@")
+	var id abi.UUID
+	if ok {
+		var err error
+		if id, err = abi.ParseUUID(idText); err != nil {
+			return nil, err
+		}
+	}
+	t, _, err := h.catalog.topic(name, id)
+	return t, err
+}
+
+// Partition gives what the reader knows of a partition.
+func (h *Host) Partition(ctx context.Context, t *Topic, partition int32) (*reader.Partition, error) {
+	p, _, err := h.catalog.Find(ctx, t.Name, t.ID, partition)
+	return p, err
+}
+
+// Report says what the metadata source held; nil where there is none.
+func (h *Host) Report() *rlmm.Report { return h.report }
+
+// Close closes everything, in the reverse order of opening. No call may run.
+func (h *Host) Close() error {
+	var errs []error
+	for i := len(h.closers) - 1; i >= 0; i-- {
+		errs = append(errs, h.closers[i]())
+	}
+	h.closers = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,116 @@
+package reader
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/rlmm"
+	"github.com/rsmhost/rsmhost/host/transfer"
+)
+
+// addAborted adds the aborted transactions that a read_committed consumer needs for the records of an answer: those with
+// a marker at or after the first batch and a first offset before the end. A consumer that misses one delivers aborted
+// records; one that gets a transaction which ended before drops committed ones.
+func (r *Reader) addAborted(ctx context.Context, rd *read) error {
+	if rd.iso != locality.ReadCommitted {
+		return nil
+	}
+	m := rd.tr.Mark()
+	from, upper, err := r.abortedRange(ctx, rd)
+	if err != nil {
+		return rd.tr.Fail(m, "aborted", err)
+	}
+	var found []format.AbortedTxn
+	looked, complete := 0, false
+	if rd.acc.seg != nil {
+		if found, looked, complete, err = r.abortedRemote(ctx, rd, from, upper); err != nil {
+			return rd.tr.Fail(m, "aborted", err)
+		}
+	}
+	if !complete && rd.part.Local != nil {
+		found = rd.part.Local.Collect(found, from, upper)
+	}
+	rd.out.Aborted = unique(found)
+	traceAborted(rd, m, from, upper, looked)
+	return nil
+}
+
+// abortedRange is the range of offsets, upper exclusive, that aborted transactions are looked for in.
+func (r *Reader) abortedRange(ctx context.Context, rd *read) (from, upper int64, err error) {
+	a := &rd.acc
+	if r.policy.ExactAborted {
+		return a.firstBase, a.next, nil
+	}
+	if a.local != nil { // Kafka begins at the requested offset here, and at the batch's in the remote tier
+		s := a.local.Segment
+		if up, ok := s.Index().KafkaUpperBound(s.Base, a.pos+a.n); ok {
+			return rd.req.Offset, up, nil
+		}
+		return rd.req.Offset, a.local.Next, nil
+	}
+	var used transfer.Evidence
+	x, _, err := r.indexes.Offset(ctx, &a.seg.SegmentMetadata, r.index(a.seg, abi.OffsetIndex, &used))
+	if err != nil {
+		return 0, 0, err
+	}
+	if up, ok := x.KafkaUpperBound(a.seg.StartOffset, a.pos+a.n); ok {
+		return a.firstBase, up, nil
+	}
+	return a.firstBase, a.seg.EndOffset + 1, nil
+}
+
+// abortedRemote looks through the transaction indexes from the read segment on, until one says that no more can follow.
+func (r *Reader) abortedRemote(ctx context.Context, rd *read, from, upper int64) (found []format.AbortedTxn, looked int, complete bool, err error) {
+	for seg, ok := rd.acc.seg, true; ok; seg, ok = r.nextWithAborted(rd, seg.EndOffset+1) {
+		if seg.TxnIndexEmpty {
+			continue
+		}
+		var used transfer.Evidence
+		x, _, err := r.indexes.Aborted(ctx, &seg.SegmentMetadata, r.index(seg, abi.TransactionIndex, &used))
+		if err != nil {
+			return nil, looked, false, err
+		}
+		looked++
+		if found, complete = x.Collect(found, from, upper); complete {
+			return found, looked, true, nil
+		}
+	}
+	return found, looked, false, nil
+}
+
+// nextWithAborted finds the first segment at or after offset, in the partition's lineage, that may have a transaction
+// index.
+func (r *Reader) nextWithAborted(rd *read, offset int64) (*rlmm.Segment, bool) {
+	if _, ok := rd.part.Lineage.ForOffset(offset); !ok {
+		return nil, false
+	}
+	for _, le := range rd.part.Lineage.From(offset) {
+		at := max(le.StartOffset, offset)
+		for {
+			seg, ok := r.policy.lookup(rd.part.Remote, le.Epoch, at)
+			if !ok {
+				break
+			}
+			if !seg.TxnIndexEmpty {
+				return seg, true
+			}
+			at = seg.EndOffset + 1
+		}
+	}
+	return nil, false
+}
+
+func unique(found []format.AbortedTxn) []AbortedTransaction {
+	out := make([]AbortedTransaction, 0, len(found))
+	for _, t := range found {
+		out = append(out, AbortedTransaction{t.ProducerID, t.FirstOffset})
+	}
+	slices.SortFunc(out, func(a, b AbortedTransaction) int {
+		return cmp.Or(cmp.Compare(a.FirstOffset, b.FirstOffset), cmp.Compare(a.ProducerID, b.ProducerID))
+	})
+	return slices.Compact(out)
+}

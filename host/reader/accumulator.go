@@ -1,0 +1,63 @@
+package reader
+
+import (
+	"github.com/rsmhost/rsmhost/host/budget"
+	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/locallog"
+	"github.com/rsmhost/rsmhost/host/rlmm"
+)
+
+// accumulator collects the bytes of one partition's answer, from as many segments as it takes.
+type accumulator struct {
+	buf *budget.Buffer // bytes 0 to n are the answer
+	n   int64
+
+	firstBase int64 // base offset of the first batch
+	next      int64 // one past the last whole batch's last offset
+	batches   int
+	codecs    uint8 // a bit for each codec seen
+	tooBig    bool  // the first batch did not fit, and need not
+
+	// Where the first batch lies, for Kafka's estimate of the aborted transactions. One of the two is set.
+	seg   *rlmm.Segment
+	local *locallog.Span
+	pos   int64
+}
+
+func (a *accumulator) len() int64 { return a.n }
+
+// begin takes over a buffer whose bytes 0 to n are the first part of the answer.
+func (a *accumulator) begin(buf *budget.Buffer, n int64) { a.buf, a.n = buf, n }
+
+// grow makes room for n more bytes behind those that are there, and gives it.
+func (a *accumulator) grow(pool *budget.Pool, n int64) []byte {
+	if a.buf == nil {
+		a.buf = pool.Get(int(n))
+	} else {
+		a.buf = a.buf.Grow(int(a.n + n))
+	}
+	return a.buf.B[a.n : a.n+n]
+}
+
+// saw counts a batch of the answer.
+func (a *accumulator) saw(h *format.BatchHeader) {
+	if a.batches == 0 {
+		a.firstBase = h.BaseOffset
+	}
+	a.batches++
+	a.next = h.LastOffset + 1
+	a.codecs |= 1 << uint8(h.Codec())
+}
+
+func (a *accumulator) take() ([]byte, *budget.Buffer) {
+	if a.n == 0 {
+		a.release()
+		return nil, nil
+	}
+	return a.buf.B[:a.n:a.n], a.buf
+}
+
+func (a *accumulator) release() {
+	a.buf.Release()
+	a.buf, a.n = nil, 0
+}

@@ -1,0 +1,222 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/budget"
+	"github.com/rsmhost/rsmhost/host/indexcache"
+	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/trace"
+	"github.com/rsmhost/rsmhost/host/transfer"
+)
+
+// Store is the remote tier: a plugin, and what moves the bytes that it tells of.
+type Store struct {
+	Name  string // for people: "rsm-localfs.wasm"
+	RSM   abi.RemoteStorageManager
+	Mover *transfer.Mover
+}
+
+// Reader answers fetches.
+type Reader struct {
+	catalog Catalog
+	store   *Store // nil: no remote tier can be read
+	indexes *indexcache.Cache
+	policy  Policy
+	pool    *pool
+	buffers budget.Pool
+}
+
+// Options of a Reader.
+type Options struct {
+	Catalog Catalog
+	Store   *Store // nil: reads of the remote tier fail with a sentence that says what to give
+	Indexes *indexcache.Cache
+	Policy  Policy
+	Threads int // 0: DefaultThreads
+	Pending int // 0: DefaultPending
+}
+
+// New makes a Reader.
+func New(o Options) *Reader {
+	return &Reader{catalog: o.Catalog, store: o.Store, indexes: o.Indexes, policy: o.Policy, pool: newPool(o.Threads, o.Pending)}
+}
+
+// read is one partition's part of a request while it is worked on.
+type read struct {
+	req   *FetchPartition
+	out   *PartitionData
+	part  *Partition
+	ans   locality.Answer
+	iso   locality.Isolation
+	tr    *trace.Trace
+	room  int64 // bytes it may take: its allowance
+	first bool  // it may exceed room by its first batch (Kafka's minOneMessage)
+	acc   accumulator
+}
+
+// Fetch answers a request. Local partitions are read at once, remote ones in parallel in the pool; the answer comes when
+// all are done, or ctx is.
+func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
+	resp := &FetchResponse{Partitions: make([]PartitionData, len(req.Partitions))}
+	reads := make([]read, len(req.Partitions))
+	limit, first := max(req.MaxBytes, 0), true
+	for i := range req.Partitions {
+		rd := &reads[i]
+		*rd = read{req: &req.Partitions[i], out: &resp.Partitions[i], iso: req.Isolation, tr: req.Partitions[i].Trace,
+			room: min(max(req.Partitions[i].MaxBytes, 0), limit), first: first}
+		charge := r.begin(ctx, req, rd)
+		if charge > 0 {
+			first = false
+		}
+		limit = max(0, limit-charge)
+	}
+	r.readRemote(ctx, reads)
+	r.goOn(ctx, reads, limit)
+	for i := range reads {
+		r.finish(ctx, &reads[i])
+	}
+	return resp
+}
+
+// begin decides one partition, and reads it if it is local. It gives the bytes that the request's budget is charged: a
+// remote read's whole allowance, since what it will take is not known yet (KAFKA-19462).
+func (r *Reader) begin(ctx context.Context, req *FetchRequest, rd *read) int64 {
+	rd.out.Topic, rd.out.TopicID, rd.out.Partition = rd.req.Topic, rd.req.TopicID, rd.req.Partition
+	rd.out.HighWatermark, rd.out.LastStableOffset, rd.out.LogStartOffset = -1, -1, -1
+	m := rd.tr.Mark()
+	part, code, err := r.catalog.Find(ctx, rd.req.Topic, rd.req.TopicID, rd.req.Partition)
+	if err != nil {
+		rd.out.Code, rd.out.Err = code, rd.tr.Fail(m, "locality", err)
+		if code == UnknownTopicOrPartition || code == UnknownTopicID {
+			rd.out.Aborted = []AbortedTransaction{} // as a broker sends it
+		}
+		return 0
+	}
+	rd.part, rd.out.Topic, rd.out.TopicID = part, part.ID.Topic, part.ID.TopicID
+	rd.ans = locality.Check(locality.Request{Offset: rd.req.Offset, CurrentLeaderEpoch: rd.req.CurrentLeaderEpoch,
+		LastFetchedEpoch: rd.req.LastFetchedEpoch, Replica: req.ReplicaID, Isolation: req.Isolation}, part.Offsets, part.Lineage)
+	r.traceLocality(rd, m)
+	return r.act(ctx, rd)
+}
+
+func (r *Reader) act(ctx context.Context, rd *read) int64 {
+	o := rd.part.Offsets
+	switch rd.ans.Where {
+	case locality.OutOfRange:
+		return rd.refuse(OffsetOutOfRange)
+	case locality.UnknownEpoch:
+		return rd.refuse(UnknownLeaderEpoch)
+	case locality.Fenced:
+		rd.out.Leader = &Leader{rd.part.LeaderID, rd.part.Lineage.Latest()}
+		return rd.refuse(FencedLeaderEpoch)
+	}
+	rd.out.HighWatermark, rd.out.LastStableOffset, rd.out.LogStartOffset = o.HighWatermark, o.LastStableOffset, o.LogStart
+	switch rd.ans.Where {
+	case locality.MovedToTiered:
+		rd.out.Code, rd.out.Err = OffsetMovedToTiered, rd.error(OffsetMovedToTiered)
+	case locality.Diverged:
+		rd.out.Diverging = &rd.ans.Diverging
+	case locality.AtEnd:
+		rd.out.Aborted = rd.noAborted()
+	case locality.Local:
+		return r.readLocal(ctx, rd)
+	case locality.Remote:
+		return rd.room
+	}
+	return 0
+}
+
+// refuse answers with an error of the check. HW, LSO and log start stay -1, as a broker leaves them.
+func (rd *read) refuse(c Code) int64 {
+	rd.out.Code, rd.out.Err = c, rd.error(c)
+	return 0
+}
+
+func (rd *read) error(c Code) error {
+	o := rd.part.Offsets
+	return abi.Errorf("fetch", fmt.Sprintf("%s offset %d", rd.part.ID, rd.req.Offset), abi.Invalid,
+		"%s (%d): %s; the log holds %d to %d", c, c, rd.ans.Why, o.LogStart, o.LogEnd-1)
+}
+
+// noAborted is the empty list of a read_committed read, and null of any other.
+func (rd *read) noAborted() []AbortedTransaction {
+	if rd.iso == locality.ReadCommitted {
+		return []AbortedTransaction{}
+	}
+	return nil
+}
+
+// readRemote reads all remote partitions of a request in parallel and waits for them.
+func (r *Reader) readRemote(ctx context.Context, reads []read) {
+	var wg sync.WaitGroup
+	for i := range reads {
+		rd := &reads[i]
+		if rd.part == nil || rd.ans.Where != locality.Remote || rd.room == 0 {
+			continue
+		}
+		wg.Go(func() {
+			err := r.pool.do(ctx, func() {
+				if err := r.remote(ctx, rd); err != nil {
+					rd.fail(err)
+				}
+			})
+			if err != nil {
+				rd.fail(err)
+			}
+		})
+	}
+	wg.Wait() // each ends with ctx at the latest
+}
+
+// fail turns a partition's answer into an error.
+func (rd *read) fail(err error) {
+	rd.acc.release()
+	*rd.out = PartitionData{Topic: rd.out.Topic, TopicID: rd.out.TopicID, Partition: rd.out.Partition,
+		Code: codeOf(err), Err: err, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1}
+	if rd.outOfRange(err) {
+		rd.out.Code = OffsetOutOfRange
+	}
+}
+
+// goOn spends what is left of the request's budget, after each partition got what a broker would have given it, on local
+// partitions whose segment ended before their allowance did.
+func (r *Reader) goOn(ctx context.Context, reads []read, left int64) {
+	if !r.policy.CrossSegments {
+		return
+	}
+	for i := range reads {
+		rd := &reads[i]
+		if rd.out.Code != None || rd.part == nil || rd.ans.Where != locality.Local || rd.acc.len() == 0 {
+			continue
+		}
+		before := rd.acc.len()
+		room := min(rd.room-before, left)
+		if room <= 0 {
+			continue
+		}
+		if err := r.localFrom(ctx, rd, rd.acc.next, room, false); err != nil {
+			rd.tr.Add(rd.tr.Mark(), "local", "stopped", nil, "%v", err)
+		}
+		left -= rd.acc.len() - before
+	}
+}
+
+// finish adds what stands beside the records.
+func (r *Reader) finish(ctx context.Context, rd *read) {
+	if rd.part == nil {
+		return
+	}
+	if rd.out.Code == None && rd.acc.len() > 0 {
+		if err := r.addAborted(ctx, rd); err != nil {
+			rd.fail(err)
+		}
+	} else if rd.out.Code == None && rd.ans.Where == locality.Remote && rd.out.Aborted == nil && !rd.acc.tooBig {
+		rd.out.Aborted = rd.noAborted()
+	}
+	rd.out.Records, rd.out.buf = rd.acc.take()
+	r.traceAnswer(rd)
+}

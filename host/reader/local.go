@@ -1,0 +1,89 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/locallog"
+)
+
+// readLocal answers a partition from the local tier and gives the bytes that it takes of the request's budget.
+func (r *Reader) readLocal(ctx context.Context, rd *read) int64 {
+	if err := r.localOne(ctx, rd, rd.req.Offset, rd.room, rd.first); err != nil {
+		rd.fail(err)
+		return 0
+	}
+	if rd.acc.len() == 0 && (rd.room == 0 || !rd.acc.tooBig) {
+		rd.out.Aborted = rd.noAborted() // null where a first batch did not fit, as a broker sends it
+	}
+	return rd.acc.len()
+}
+
+// localFrom appends batches from offset on, over as many local segments as there is room for.
+func (r *Reader) localFrom(ctx context.Context, rd *read, offset, room int64, first bool) error {
+	bound := rd.ans.Bound
+	for room > 0 || first {
+		before := rd.acc.len()
+		if err := r.localOne(ctx, rd, offset, room, first); err != nil {
+			return err
+		}
+		got := rd.acc.len() - before
+		if got == 0 || rd.acc.next >= bound {
+			return nil
+		}
+		offset, room, first = rd.acc.next, room-got, false
+	}
+	return nil
+}
+
+// localOne appends what one local segment holds from offset on.
+func (r *Reader) localOne(_ context.Context, rd *read, offset, room int64, first bool) error {
+	m := rd.tr.Mark()
+	if offset >= rd.ans.Bound {
+		return nil
+	}
+	span, ok, err := rd.part.Local.Find(offset, rd.ans.Bound)
+	if err != nil {
+		return rd.tr.Fail(m, "local", err)
+	}
+	if !ok || span.Pos >= span.Limit {
+		return nil
+	}
+	if span.First > room && !first {
+		rd.acc.tooBig = rd.acc.len() == 0
+		return nil
+	}
+	want := room
+	if first {
+		want = max(room, span.First)
+	}
+	n, err := r.copyLocal(rd, span, min(want, span.Limit-span.Pos))
+	traceLocal(rd, m, span, n)
+	if err != nil {
+		return rd.tr.Fail(m, "local", err)
+	}
+	return nil
+}
+
+// copyLocal reads n bytes of a span behind what the answer has, and keeps what the policy lets through.
+func (r *Reader) copyLocal(rd *read, span locallog.Span, n int64) (int64, error) {
+	b := rd.acc.grow(&r.buffers, n)
+	if _, err := span.Segment.ReadAt(b, span.Pos); err != nil {
+		kind := abi.FileKind(err)
+		if errors.Is(err, io.EOF) {
+			kind = abi.Corrupt
+		}
+		return 0, abi.E("read", span.Segment.Path(), kind, err)
+	}
+	if rd.acc.len() == 0 {
+		rd.acc.local, rd.acc.pos = &span, span.Pos
+	}
+	took, err := r.accept(rd, b, n)
+	rd.acc.n += took
+	if err != nil {
+		return took, abi.E("read", span.Segment.Path(), abi.KindOf(err), err)
+	}
+	return took, nil
+}

@@ -1,0 +1,32 @@
+package reader
+
+import "github.com/rsmhost/rsmhost/host/rlmm"
+
+// Policy is where this reader does better than a broker, and can be told not to.
+type Policy struct {
+	// WholeBatches: a read ends with a whole batch. Kafka cuts the last one at the byte limit.
+	WholeBatches bool
+	// CrossSegments: a read goes on behind the end of a segment, and behind the end of the remote tier. Kafka stops, and
+	// where a tier ends in compacted offsets it answers with nothing, for ever (KAFKA-16088).
+	CrossSegments bool
+	// ExactAborted: the list of aborted transactions ends with the last returned offset. Kafka takes an estimate from the
+	// offset index, which is too high.
+	ExactAborted bool
+	// NestedSegments: a lookup finds an offset behind a segment that lies inside a longer one.
+	NestedSegments bool
+	// Verify: the CRC of every batch is checked, and a batch that lies about its size is an error. Kafka passes both on.
+	Verify bool
+}
+
+// Better is the policy of this project.
+var Better = Policy{WholeBatches: true, CrossSegments: true, ExactAborted: true, NestedSegments: true, Verify: true}
+
+// Kafka43 answers as Apache Kafka 4.3 does, to be held against recorded answers.
+var Kafka43 = Policy{}
+
+func (p Policy) lookup(m *rlmm.Partition, epoch int32, offset int64) (*rlmm.Segment, bool) {
+	if p.NestedSegments {
+		return m.Lookup(epoch, offset)
+	}
+	return m.KafkaLookup(epoch, offset)
+}

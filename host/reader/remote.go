@@ -1,0 +1,239 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/rlmm"
+	"github.com/rsmhost/rsmhost/host/transfer"
+)
+
+// errNoSegment is an offset that no remote segment holds.
+var errNoSegment = errors.New("no remote segment holds it")
+
+func (rd *read) outOfRange(err error) bool { return errors.Is(err, errNoSegment) }
+
+// remote reads one partition's allowance from the remote tier, and as far as the policy lets it from what follows.
+func (r *Reader) remote(ctx context.Context, rd *read) error {
+	if r.store == nil {
+		return abi.Errorf("fetch", rd.part.ID.String(), abi.Phase, "offset %d lies in the remote tier and no plugin is configured", rd.req.Offset)
+	}
+	at := rd.req.Offset // the lookup's offset
+	seg, err := r.segment(rd, at)
+	if err != nil {
+		return err
+	}
+	for {
+		atEnd, err := r.readSegment(ctx, rd, seg, max(rd.req.Offset, rd.acc.next))
+		if err != nil {
+			return rd.stop(err)
+		}
+		found := rd.acc.len() > 0
+		if rd.acc.tooBig || found && (!r.policy.CrossSegments || !atEnd || rd.acc.len() >= rd.room) {
+			return nil
+		}
+		at = seg.EndOffset + 1
+		if r.policy.CrossSegments && rd.local(at) {
+			return rd.stop(r.localFrom(ctx, rd, max(at, rd.req.Offset), rd.room-rd.acc.len(), rd.first && !found))
+		}
+		if seg, err = r.segment(rd, at); err != nil {
+			if !r.policy.CrossSegments {
+				return nil // Kafka: no error, no records
+			}
+			return rd.stop(err)
+		}
+	}
+}
+
+// local reports whether the local tier goes on at offset.
+func (rd *read) local(offset int64) bool {
+	o := rd.part.Offsets
+	return rd.part.Local != nil && o.LocalBase >= 0 && offset >= o.LocalBase
+}
+
+// stop ends a read with an error, or with what it has where it has something: the next fetch meets the error at its
+// first batch, where it can be told with the offset.
+func (rd *read) stop(err error) error {
+	if err == nil || rd.acc.len() == 0 {
+		return err
+	}
+	rd.tr.Add(rd.tr.Mark(), "stopped", "", nil, "%v", err)
+	return nil
+}
+
+// segment finds the remote segment that holds offset in the partition's lineage.
+func (r *Reader) segment(rd *read, offset int64) (*rlmm.Segment, error) {
+	m := rd.tr.Mark()
+	le, ok := rd.part.Lineage.ForOffset(offset)
+	if !ok {
+		return nil, rd.tr.Fail(m, "epoch", r.noSegment(rd, offset, "no leader epoch covers it"))
+	}
+	traceEpoch(rd, m, le)
+	m = rd.tr.Mark()
+	if rd.part.Remote != nil {
+		if seg, ok := r.policy.lookup(rd.part.Remote, le.Epoch, offset); ok {
+			traceSegment(rd, m, seg)
+			return seg, nil
+		}
+	}
+	return nil, rd.tr.Fail(m, "segment", r.noSegment(rd, offset, fmt.Sprintf("no finished segment of leader epoch %d", le.Epoch)))
+}
+
+func (r *Reader) noSegment(rd *read, offset int64, why string) error {
+	o := rd.part.Offsets
+	return abi.Errorf("fetch", fmt.Sprintf("%s offset %d", rd.part.ID, offset), abi.NotFound,
+		"%s (%d): %w: %s; the log holds %d to %d, locally from %d", OffsetOutOfRange, OffsetOutOfRange, errNoSegment, why,
+		o.LogStart, o.LogEnd-1, o.LocalStart)
+}
+
+// readSegment appends what seg holds from offset on, as far as there is room. It reports whether it came to the
+// segment's end.
+func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, offset int64) (atEnd bool, err error) {
+	pos, err := r.position(ctx, rd, seg, offset)
+	if err != nil {
+		return false, err
+	}
+	room := rd.room - rd.acc.len()
+	obj := r.log(seg)
+	defer obj.Close()
+	obj.Expect(min(pos+firstRead+room, seg.SizeBytes))
+	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, strict: r.policy.Verify, start: pos, buf: r.buffers.Get(int(min(room+firstRead, max(seg.SizeBytes-pos, 1))))}
+	kept := false
+	defer func() {
+		if !kept {
+			w.buf.Release()
+		}
+	}()
+	m := rd.tr.Mark()
+	at, h, ok, err := w.find(ctx, pos, offset)
+	if err != nil {
+		traceSource(rd, r.store.Name, obj)
+		return false, rd.tr.Fail(m, "transfer", err)
+	}
+	if !ok {
+		traceSource(rd, r.store.Name, obj)
+		traceNothing(rd, m, seg, offset)
+		return true, nil
+	}
+	if !rd.fits(h.Size()) {
+		return false, nil
+	}
+	w.drop(at)
+	if err := w.fill(ctx, at+max(room, h.Size())); err != nil {
+		return false, rd.tr.Fail(m, "transfer", err)
+	}
+	traceSource(rd, r.store.Name, obj)
+	traceTransfer(rd, m, w, at-pos)
+	if rd.acc.len() == 0 {
+		rd.acc.seg, rd.acc.pos = seg, at
+	}
+	kept = rd.acc.buf == nil
+	return at+w.n >= w.size, r.take(rd, w, room)
+}
+
+// fits says whether a first batch of this size may be taken: one that is larger than the room may only as the first of a
+// request.
+func (rd *read) fits(size int64) bool {
+	room := rd.room - rd.acc.len()
+	if size <= room || rd.first && rd.acc.len() == 0 {
+		return true
+	}
+	rd.acc.tooBig = rd.acc.len() == 0
+	return false
+}
+
+// take moves what the policy lets through from the window into the answer.
+func (r *Reader) take(rd *read, w *window, room int64) error {
+	m := rd.tr.Mark()
+	before := rd.acc
+	n, err := r.accept(rd, w.buf.B[:w.n], room)
+	if rd.acc.buf == nil {
+		rd.acc.begin(w.buf, n)
+	} else if n > 0 {
+		copy(rd.acc.grow(&r.buffers, n), w.buf.B[:n])
+		rd.acc.n += n
+	}
+	traceBatches(rd, m, &before, n, r.policy.Verify)
+	if err != nil {
+		return rd.tr.Fail(m, "batches", abi.E("read", w.seg.Key()+".log", abi.KindOf(err), err))
+	}
+	return nil
+}
+
+// accept says how many bytes of b, which begins with a batch, go into the answer: whole batches, verified, or with
+// Kafka's policy all that there is room for. The first batch may exceed the room.
+func (r *Reader) accept(rd *read, b []byte, room int64) (int64, error) {
+	w := format.Walk(b)
+	n := int64(0)
+	for w.Next() {
+		h := w.Header()
+		size := h.Size()
+		if n+size > room && (n > 0 || rd.acc.len() > 0) {
+			break
+		}
+		if r.policy.Verify {
+			if err := format.VerifyBatch(h, w.Bytes()); err != nil {
+				return n, err
+			}
+		}
+		rd.acc.saw(h)
+		n += size
+	}
+	if !r.policy.WholeBatches {
+		return max(n, min(int64(len(b)), room)), nil
+	}
+	if n == 0 {
+		return 0, w.Err()
+	}
+	return n, nil
+}
+
+// position is where in the segment a read of offset begins, by its offset index.
+func (r *Reader) position(ctx context.Context, rd *read, seg *rlmm.Segment, offset int64) (int64, error) {
+	if offset <= seg.StartOffset {
+		tracePosition(rd, rd.tr.Mark(), 0, "the segment begins there", nil)
+		return 0, nil
+	}
+	m := rd.tr.Mark()
+	var used transfer.Evidence
+	x, origin, err := r.indexes.Offset(ctx, &seg.SegmentMetadata, r.index(seg, abi.OffsetIndex, &used))
+	if err != nil {
+		return 0, rd.tr.Fail(m, "index", err)
+	}
+	traceIndex(rd, m, abi.OffsetIndex, int64(len(x)), origin, r.store.Name, used)
+	m = rd.tr.Mark()
+	at, pos := x.Lookup(seg.StartOffset, offset)
+	if pos >= seg.SizeBytes {
+		err := abi.Errorf("read", seg.Key()+" OFFSET index", abi.Corrupt, "entry (%d, %d) points behind the segment's %d bytes", at, pos, seg.SizeBytes)
+		return 0, rd.tr.Fail(m, "position", err)
+	}
+	tracePosition(rd, m, pos, fmt.Sprintf("entry (%d, %d)", at, pos), x)
+	return pos, nil
+}
+
+// log is the segment's log as an object.
+func (r *Reader) log(seg *rlmm.Segment) *transfer.Object {
+	return r.store.Mover.Object(transfer.Key{Segment: seg.SegmentID}, seg.Key()+".log", func(ctx context.Context, rng abi.Range) (*abi.Source, error) {
+		return r.store.RSM.FetchLogSegment(ctx, &seg.SegmentMetadata, rng)
+	})
+}
+
+// maxIndex bounds an index: Kafka's log.index.size.max.bytes is 10 MiB, a transaction index has no limit of its own.
+const maxIndex = 256 << 20
+
+// index loads one of the segment's indexes from the store. used is filled in when it was.
+func (r *Reader) index(seg *rlmm.Segment, t abi.IndexType, used *transfer.Evidence) func(context.Context) ([]byte, error) {
+	return func(ctx context.Context) ([]byte, error) {
+		obj := r.store.Mover.Object(transfer.Key{Segment: seg.SegmentID, Index: t}, seg.Key()+" "+t.String()+" index",
+			func(ctx context.Context, _ abi.Range) (*abi.Source, error) {
+				return r.store.RSM.FetchIndex(ctx, &seg.SegmentMetadata, t)
+			})
+		defer obj.Close()
+		b, err := obj.ReadAll(ctx, maxIndex)
+		*used = obj.Evidence()
+		return b, err
+	}
+}

@@ -1,0 +1,93 @@
+package reader
+
+import (
+	"context"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/budget"
+	"github.com/rsmhost/rsmhost/host/epoch"
+	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/locallog"
+	"github.com/rsmhost/rsmhost/host/rlmm"
+	"github.com/rsmhost/rsmhost/host/trace"
+)
+
+// FetchRequest is a Fetch as its wire form has it (Kafka protocol, api key 1).
+type FetchRequest struct {
+	Version    int16 // 13 and up name topics by id
+	ReplicaID  int32 // locality.Consumer for clients
+	Isolation  locality.Isolation
+	MaxBytes   int64 // of the answer as a whole
+	Partitions []FetchPartition
+}
+
+// FetchPartition asks for one partition.
+type FetchPartition struct {
+	Topic              string
+	TopicID            abi.UUID // zero: by name
+	Partition          int32
+	Offset             int64
+	CurrentLeaderEpoch int32 // epoch.Undefined: not given
+	LastFetchedEpoch   int32 // epoch.Undefined: not given
+	MaxBytes           int64
+	Trace              *trace.Trace // nil: nobody watches
+}
+
+// FetchResponse answers a FetchRequest, in its order of partitions.
+type FetchResponse struct {
+	Partitions []PartitionData
+}
+
+// Release gives the buffers back. Records must not be used afterwards.
+func (r *FetchResponse) Release() {
+	for i := range r.Partitions {
+		r.Partitions[i].buf.Release()
+		r.Partitions[i].buf, r.Partitions[i].Records = nil, nil
+	}
+}
+
+// AbortedTransaction is one entry of a read_committed answer.
+type AbortedTransaction struct {
+	ProducerID  int64
+	FirstOffset int64
+}
+
+// PartitionData is the answer for one partition.
+type PartitionData struct {
+	Topic            string
+	TopicID          abi.UUID
+	Partition        int32
+	Code             Code
+	Err              error // the sentence behind Code; nil with None
+	HighWatermark    int64 // exclusive; -1 with an error, as the next two
+	LastStableOffset int64
+	LogStartOffset   int64
+	Aborted          []AbortedTransaction // by first offset; nil is null on the wire, empty is an empty list
+	Diverging        *abi.LeaderEpoch     // the epoch and its exclusive end; nil: none
+	Leader           *Leader              // with FENCED_LEADER_EPOCH
+	Records          []byte               // batches; the first may begin below the offset, the last may be cut (Policy)
+
+	buf *budget.Buffer // behind Records
+}
+
+// Leader tells a fenced client who leads.
+type Leader struct {
+	ID    int32
+	Epoch int32
+}
+
+// Partition is what the reader knows of one partition at the moment of a read.
+type Partition struct {
+	ID       abi.TopicIDPartition
+	LeaderID int32
+	Offsets  locality.Offsets
+	Lineage  epoch.Lineage
+	Local    *locallog.Log   // nil: no local tier
+	Remote   *rlmm.Partition // nil: no remote tier
+}
+
+// Catalog finds partitions. It is the reader's caller's.
+type Catalog interface {
+	// Find gives the partition. An error with a code other than None says why there is none.
+	Find(ctx context.Context, topic string, id abi.UUID, partition int32) (*Partition, Code, error)
+}

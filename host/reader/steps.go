@@ -1,0 +1,196 @@
+package reader
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/indexcache"
+	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/locallog"
+	"github.com/rsmhost/rsmhost/host/rlmm"
+	"github.com/rsmhost/rsmhost/host/trace"
+	"github.com/rsmhost/rsmhost/host/transfer"
+)
+
+// The steps of the trace. Each function does nothing where nobody watches: the evidence is not even put together then.
+
+func (r *Reader) traceLocality(rd *read, m trace.Mark) {
+	if !rd.tr.On() {
+		return
+	}
+	o := rd.part.Offsets
+	attrs := []trace.Attr{trace.A("topicId", rd.part.ID.TopicID.String()), trace.A("logStartOffset", o.LogStart),
+		trace.A("localLogStartOffset", o.LocalStart), trace.A("lastStableOffset", o.LastStableOffset),
+		trace.A("highWatermark", o.HighWatermark), trace.A("logEndOffset", o.LogEnd), trace.A("why", rd.ans.Why)}
+	detail := fmt.Sprintf("log start %d, local start %d, high watermark %d", o.LogStart, o.LocalStart, o.HighWatermark)
+	if rd.part.Local == nil {
+		detail = fmt.Sprintf("log start %d, no local tier, high watermark %d", o.LogStart, o.HighWatermark)
+	}
+	if rd.iso == locality.ReadCommitted {
+		detail += fmt.Sprintf(", last stable offset %d", o.LastStableOffset)
+	}
+	switch rd.ans.Where {
+	case locality.Local, locality.Remote:
+	case locality.Diverged:
+		detail = fmt.Sprintf("epoch %d ends at %d", rd.ans.Diverging.Epoch, rd.ans.Diverging.StartOffset)
+	default:
+		detail = rd.ans.Why + ": " + detail
+	}
+	rd.tr.Add(m, "locality", rd.ans.Where.String(), attrs, "%s", detail)
+}
+
+func traceEpoch(rd *read, m trace.Mark, le abi.LeaderEpoch) {
+	if !rd.tr.On() {
+		return
+	}
+	rd.tr.Add(m, "epoch", fmt.Sprint(le.Epoch), []trace.Attr{trace.A("leaderEpoch", le.Epoch), trace.A("startOffset", le.StartOffset)},
+		"began at %d", le.StartOffset)
+}
+
+func traceSegment(rd *read, m trace.Mark, seg *rlmm.Segment) {
+	if !rd.tr.On() {
+		return
+	}
+	rd.tr.Add(m, "segment", fmt.Sprintf("%d-%d", seg.StartOffset, seg.EndOffset),
+		[]trace.Attr{trace.A("segmentId", seg.SegmentID.String()), trace.A("startOffset", seg.StartOffset),
+			trace.A("endOffset", seg.EndOffset), trace.A("sizeInBytes", seg.SizeBytes), trace.A("brokerId", seg.BrokerID)},
+		"%s, %s, copied by broker %d", seg.SegmentID, trace.Bytes(seg.SizeBytes), seg.BrokerID)
+}
+
+func traceIndex(rd *read, m trace.Mark, t abi.IndexType, size int64, origin indexcache.Origin, store string, used transfer.Evidence) {
+	if !rd.tr.On() {
+		return
+	}
+	attrs := []trace.Attr{trace.A("type", t.String()), trace.A("bytes", size), trace.A("origin", string(origin))}
+	if origin != indexcache.Fetched {
+		rd.tr.Add(m, "index", "hit", attrs, "%s, %s, from the cache %s", t, trace.Bytes(size), strings.TrimPrefix(string(origin), "hit "))
+		return
+	}
+	rd.tr.Add(m, "index", "miss", append(attrs, trace.A("source", used.Form)), "%s, %s, from %s: %s", t, trace.Bytes(size), store, form(used))
+}
+
+// form says in words how a Source brought its bytes.
+func form(used transfer.Evidence) string {
+	if used.Form == "location" {
+		return used.Where
+	}
+	return "a stream"
+}
+
+func tracePosition(rd *read, m trace.Mark, pos int64, evidence string, x format.OffsetIndex) {
+	if !rd.tr.On() {
+		return
+	}
+	if x != nil && x.Len() == 0 {
+		evidence = "the index has no entry: from the segment's begin"
+	}
+	rd.tr.Add(m, "position", fmt.Sprint(pos), []trace.Attr{trace.A("position", pos), trace.A("entries", x.Len())}, "%s", evidence)
+}
+
+func traceSource(rd *read, store string, obj *transfer.Object) {
+	if !rd.tr.On() {
+		return
+	}
+	used := obj.Evidence()
+	if used.Form == "" {
+		return
+	}
+	detail := fmt.Sprintf("%s: %s, plain", store, form(used))
+	if used.Cached {
+		detail += ", kept from an earlier read"
+	}
+	rd.tr.AddTook(used.Waited, "source", used.Form, []trace.Attr{trace.A("plugin", store), trace.A("form", used.Form),
+		trace.A("where", used.Where), trace.A("cached", used.Cached), trace.A("asked", used.Asked), trace.A("encoding", "plain")}, "%s", detail)
+}
+
+func traceTransfer(rd *read, m trace.Mark, w *window, skipped int64) {
+	if !rd.tr.On() {
+		return
+	}
+	used := w.obj.Evidence()
+	rd.tr.Add(m, "transfer", trace.Bytes(w.moved), []trace.Attr{trace.A("bytes", w.moved), trace.A("reads", used.Reads),
+		trace.A("skippedBytes", skipped)}, "%s, %s before the offset thrown away", plural(used.Reads, "read"), trace.Bytes(skipped))
+}
+
+func traceNothing(rd *read, m trace.Mark, seg *rlmm.Segment, offset int64) {
+	if !rd.tr.On() {
+		return
+	}
+	rd.tr.Add(m, "batches", "0", nil, "none at or above %d up to the segment's end at %d", offset, seg.EndOffset)
+}
+
+func traceBatches(rd *read, m trace.Mark, before *accumulator, n int64, verified bool) {
+	if !rd.tr.On() || rd.acc.batches == before.batches {
+		return
+	}
+	first := before.next
+	if before.batches == 0 {
+		first = rd.acc.firstBase
+	}
+	crc := "CRC not checked"
+	if verified {
+		crc = "CRC good"
+	}
+	count := rd.acc.batches - before.batches
+	rd.tr.Add(m, "batches", fmt.Sprint(count), []trace.Attr{trace.A("batches", count), trace.A("bytes", n), trace.A("firstOffset", first),
+		trace.A("lastOffset", rd.acc.next-1), trace.A("crcChecked", verified)}, "%d-%d, %s, %s", first, rd.acc.next-1, crc, rd.acc.codecNames())
+}
+
+// codecNames lists the codecs that were seen.
+func (a *accumulator) codecNames() string {
+	var names []string
+	for c := format.CodecNone; c <= format.CodecZstd; c++ {
+		if a.codecs&(1<<uint8(c)) != 0 {
+			names = append(names, strings.Replace(c.String(), "none", "uncompressed", 1))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func traceLocal(rd *read, m trace.Mark, span locallog.Span, n int64) {
+	if !rd.tr.On() {
+		return
+	}
+	file := format.SegmentFileName(span.Segment.Base, ".log")
+	rd.tr.Add(m, "local", trace.Bytes(n), []trace.Attr{trace.A("bytes", n), trace.A("file", file), trace.A("position", span.Pos)},
+		"%d-%d, from %s at %d", span.BaseOffset, rd.acc.next-1, file, span.Pos)
+}
+
+func traceAborted(rd *read, m trace.Mark, from, upper int64, looked int) {
+	if !rd.tr.On() {
+		return
+	}
+	detail := fmt.Sprintf("with a marker at or after %d and a begin before %d, from %s", from, upper, plural(looked, "remote index"))
+	if rd.part.Local != nil {
+		detail += " and the local ones"
+	}
+	rd.tr.Add(m, "aborted", fmt.Sprint(len(rd.out.Aborted)), []trace.Attr{trace.A("aborted", len(rd.out.Aborted)),
+		trace.A("remoteIndexes", looked)}, "%s", detail)
+}
+
+func (r *Reader) traceAnswer(rd *read) {
+	if !rd.tr.On() {
+		return
+	}
+	attrs := []trace.Attr{trace.A("bytes", len(rd.out.Records)), trace.A("errorCode", int16(rd.out.Code)), trace.A("batches", rd.acc.batches)}
+	detail := fmt.Sprintf("%s (%d)", rd.out.Code, rd.out.Code)
+	if rd.out.Code == None {
+		detail = rd.out.Code.String()
+	}
+	if len(rd.out.Records) > 0 {
+		detail = fmt.Sprintf("%d-%d, %s", rd.acc.firstBase, rd.acc.next-1, detail)
+	}
+	rd.tr.Add(trace.Mark{}, "answer", trace.Bytes(int64(len(rd.out.Records))), attrs, "%s", detail)
+}
+
+func plural(n int, what string) string {
+	switch {
+	case n == 1:
+		return "one " + what
+	case strings.HasSuffix(what, "x"):
+		return fmt.Sprintf("%d %ses", n, what)
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

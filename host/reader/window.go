@@ -1,0 +1,137 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/budget"
+	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/rlmm"
+	"github.com/rsmhost/rsmhost/host/transfer"
+)
+
+const (
+	// firstRead is how much is read to find the first batch: Kafka indexes every 4 KiB (index.interval.bytes), so it lies
+	// within two intervals of the index's position unless batches are larger.
+	firstRead = 8 << 10
+	// maxBatchSize bounds what a batch may claim to be. Brokers refuse batches above message.max.bytes, 1 MiB by default.
+	maxBatchSize = 256 << 20
+)
+
+// window is a stretch of a remote segment in memory, from position start on.
+//
+//	segment  0 ......... start ######## start+len ........ size
+//	                     [    buf     ]
+type window struct {
+	obj    *transfer.Object
+	seg    *rlmm.Segment
+	size   int64 // where the segment ends: as its metadata says, or where it turned out to
+	strict bool  // a segment that ends early is an error, and not only its end
+
+	start int64
+	buf   *budget.Buffer
+	n     int64 // bytes in buf
+	moved int64 // bytes that came in all
+}
+
+// fill reads on until the window reaches end, or the segment does.
+func (w *window) fill(ctx context.Context, end int64) error {
+	end = min(end, w.size)
+	need := end - w.start
+	if need <= w.n {
+		return nil
+	}
+	w.buf = w.buf.Grow(int(need))
+	n, err := w.obj.ReadAt(ctx, w.buf.B[w.n:need], w.start+w.n)
+	w.n += int64(n)
+	w.moved += int64(n)
+	if errors.Is(err, io.EOF) || err != nil && abi.KindOf(err) == abi.Invalid {
+		return w.short()
+	}
+	return err
+}
+
+// short is what it means that the segment ended before its size.
+func (w *window) short() error {
+	was := w.size
+	w.size = w.start + w.n
+	if !w.strict {
+		return nil
+	}
+	return abi.Errorf("read", fmt.Sprintf("%s.log", w.seg.Key()), abi.Corrupt,
+		"the segment ends at byte %d, and its metadata says %d", w.size, was)
+}
+
+// bytes gives what lies in the window from position pos to end.
+func (w *window) bytes(pos, end int64) []byte { return w.buf.B[pos-w.start : min(end-w.start, w.n)] }
+
+// drop lets go of what lies before pos, which may lie behind the window.
+func (w *window) drop(pos int64) {
+	keep := max(0, w.start+w.n-pos)
+	copy(w.buf.B, w.buf.B[w.n-keep:w.n])
+	w.start, w.n = pos, keep
+}
+
+// header parses the batch header at pos. It reports false where the segment ends.
+func (w *window) header(ctx context.Context, pos int64) (format.BatchHeader, bool, error) {
+	if pos >= w.start+w.n { // a large batch was passed over: what it holds is not wanted
+		w.drop(pos)
+	}
+	if pos+format.HeaderSizeV2 > w.start+w.n {
+		if err := w.fill(ctx, max(pos+format.HeaderSizeV2, w.start+firstRead)); err != nil {
+			return format.BatchHeader{}, false, err
+		}
+	}
+	b := w.bytes(pos, pos+format.HeaderSizeV2)
+	if len(b) == 0 {
+		return format.BatchHeader{}, false, nil
+	}
+	h, err := format.ParseBatchHeader(b)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return h, false, w.bad(pos, fmt.Errorf("only %d bytes are left", len(b)))
+	case err != nil && len(b) >= format.PeekSize && !w.strict && !tiny(b):
+		return h, false, nil
+	case err != nil:
+		return h, false, w.corrupt(pos, err)
+	case pos+h.Size() > w.size || h.Size() > maxBatchSize:
+		return h, false, w.bad(pos, fmt.Errorf("batch %d-%d claims %d bytes", h.BaseOffset, h.LastOffset, h.Size()))
+	}
+	return h, true, nil
+}
+
+// tiny reports a length below the smallest legal one: the one defect of a batch that Kafka's stream parser names.
+func tiny(b []byte) bool {
+	length := int32(uint32(b[8])<<24 | uint32(b[9])<<16 | uint32(b[10])<<8 | uint32(b[11]))
+	return length < format.MinBatchLength
+}
+
+// bad is an error for a strict reader, and the end of the segment for one that is as Kafka's.
+func (w *window) bad(pos int64, err error) error {
+	if !w.strict {
+		return nil
+	}
+	return w.corrupt(pos, err)
+}
+
+func (w *window) corrupt(pos int64, err error) error {
+	return abi.E("read", fmt.Sprintf("%s.log at byte %d of %d", w.seg.Key(), pos, w.size), abi.Corrupt, err)
+}
+
+// find looks from pos on for the first batch that ends at or after offset. It reports false where the segment holds
+// none.
+func (w *window) find(ctx context.Context, pos, offset int64) (int64, format.BatchHeader, bool, error) {
+	for {
+		h, ok, err := w.header(ctx, pos)
+		if !ok || err != nil {
+			return pos, h, false, err
+		}
+		if h.LastOffset >= offset {
+			return pos, h, true, nil
+		}
+		pos += h.Size()
+	}
+}
