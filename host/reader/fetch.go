@@ -214,7 +214,7 @@ func (r *Reader) finish(ctx context.Context, rd *read) {
 		if err := r.addAborted(ctx, rd); err != nil {
 			rd.fail(err)
 		}
-	} else if rd.out.Code == None && rd.ans.Where == locality.Remote && rd.out.Aborted == nil && !rd.acc.tooBig {
+	} else if rd.out.Code == None && rd.ans.Where == locality.Remote && rd.room > 0 && !rd.acc.tooBig {
 		rd.out.Aborted = rd.noAborted()
 	}
 	rd.out.Records, rd.out.buf = rd.acc.take()

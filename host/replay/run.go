@@ -1,0 +1,113 @@
+package replay
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/reader"
+)
+
+// Fetcher answers fetches: a host.Host is one.
+type Fetcher interface {
+	Fetch(ctx context.Context, req *reader.FetchRequest) *reader.FetchResponse
+}
+
+// Mode says what equal means.
+type Mode int
+
+// The modes.
+const (
+	Better Mode = iota // what must hold for any correct host
+	Exact              // every field, and the hash of the records
+)
+
+// Failure is one field that differs. Want and Got are JSON-like text.
+type Failure struct {
+	Field string
+	Want  string
+	Got   string
+}
+
+// Run replays one case and gives what differs; nothing is a pass.
+func Run(ctx context.Context, f Fetcher, c *Case, mode Mode) ([]Failure, error) {
+	req, err := c.Request.request()
+	if err != nil {
+		return nil, err
+	}
+	got := answer(ctx, f, req)
+	var fails []Failure
+	for i := range c.Response.Partitions {
+		p := pair{want: &c.Response.Partitions[i], got: &got[i], req: &c.Request, asked: &c.Request.Partitions[i], later: i > 0}
+		if mode == Better && p.later {
+			p.alone = alone(ctx, f, req, i)
+		}
+		fails = append(fails, p.compare(mode, len(got) > 1)...)
+	}
+	return fails, ctx.Err()
+}
+
+// alone is what the i-th partition's read begins with when it is asked for by itself: the budget can't be spent then.
+func alone(ctx context.Context, f Fetcher, req *reader.FetchRequest, i int) *ResponsePartition {
+	one := *req
+	one.Partitions = req.Partitions[i : i+1]
+	return &answer(ctx, f, &one)[0]
+}
+
+// answer fetches, and gives the answer in the form of a recorded one.
+func answer(ctx context.Context, f Fetcher, req *reader.FetchRequest) []ResponsePartition {
+	resp := f.Fetch(ctx, req)
+	defer resp.Release()
+	out := make([]ResponsePartition, len(resp.Partitions))
+	for i := range resp.Partitions {
+		out[i] = recorded(&resp.Partitions[i])
+	}
+	return out
+}
+
+func recorded(p *reader.PartitionData) ResponsePartition {
+	out := ResponsePartition{Topic: p.Topic, Partition: p.Partition, ErrorCode: int16(p.Code), HighWatermark: p.HighWatermark,
+		LastStableOffset: p.LastStableOffset, LogStartOffset: p.LogStartOffset, RecordsLength: int64(len(p.Records))}
+	if p.Aborted != nil {
+		out.AbortedTransactions = []Aborted{}
+		for _, t := range p.Aborted {
+			out.AbortedTransactions = append(out.AbortedTransactions, Aborted{t.ProducerID, t.FirstOffset})
+		}
+	}
+	if p.Diverging != nil {
+		out.DivergingEpoch = &EpochEnd{p.Diverging.Epoch, p.Diverging.StartOffset}
+	}
+	if p.Leader != nil {
+		out.CurrentLeader = &Leader{p.Leader.ID, p.Leader.Epoch}
+	}
+	if len(p.Records) > 0 {
+		out.describe(p.Records)
+	}
+	return out
+}
+
+// describe fills in what a recorder says of the records.
+func (p *ResponsePartition) describe(records []byte) {
+	sum := sha256.Sum256(records)
+	p.RecordsSha256 = hex.EncodeToString(sum[:])
+	w := format.Walk(records)
+	var batches int64
+	for w.Next() {
+		h := w.Header()
+		if batches == 0 {
+			base := h.BaseOffset
+			if h.Magic < 2 { // the wrapper tells its last offset alone
+				if b, err := format.LegacyBaseOffset(w.Bytes()); err == nil {
+					base = b
+				}
+			}
+			p.FirstBatchBaseOffset = &base
+		}
+		last := h.LastOffset
+		p.LastBatchLastOffset = &last
+		batches++
+	}
+	rest := int64(len(w.Rest()))
+	p.CompleteBatches, p.TrailingBytes = &batches, &rest
+}

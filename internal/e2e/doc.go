@@ -1,0 +1,2 @@
+// Package e2e has the only tests that see host and plugins together.
+package e2e
