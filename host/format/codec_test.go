@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -154,4 +155,22 @@ func TestDecompressBomb(t *testing.T) {
 		_, err := Decompress(p.codec, 2, p.pack(t, zeros), 1<<20)
 		wantKind(t, err, abi.Exhausted, "more than the limit of 1048576 bytes", p.codec.String())
 	}
+}
+
+// TestDecompressConcurrently: the pooled decompressors do not mix up their callers.
+func TestDecompressConcurrently(t *testing.T) {
+	var wg sync.WaitGroup
+	for i := range 4 * len(packings) {
+		p := packings[i%len(packings)]
+		data := bytes.Repeat([]byte{byte(i)}, 10_000+i)
+		packed := p.pack(t, data)
+		wg.Go(func() {
+			for range 20 {
+				if got, err := Decompress(p.codec, 2, packed, 0); err != nil || !bytes.Equal(got, data) {
+					t.Errorf("%s: %d bytes, %v", p.name, len(got), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -14,6 +14,6 @@
 //
 // Every error is an *abi.Error, but for io.ErrUnexpectedEOF of ParseBatchHeader. CORRUPT means damaged bytes,
 // UNSUPPORTED a version of a format that this package does not know, EXHAUSTED a batch that decompresses to more than
-// the caller allows, INVALID (only from the functions that encode) an argument that the format cannot hold. The text names the
-// offset or the position in the bytes; the caller, who knows the file, wraps it.
+// the caller allows, INVALID (only from the functions that encode) an argument that the format cannot hold. The text
+// names the offset or the position in the bytes; the caller, who knows the file, wraps it.
 package format

@@ -39,7 +39,8 @@ func (c *cursor) readEntry() entry {
 // record is the entry as a record at this offset. The wrapper's kind of time holds for what it wraps: if the broker set
 // it, the inner ones are whatever the producer wrote.
 func (e *entry) record(offset int64, wrapper *BatchHeader) Record {
-	r := Record{Offset: offset, Timestamp: e.BaseTimestamp, TimestampType: e.TimestampType(), Key: e.key, Value: e.value, LeaderEpoch: -1}
+	r := Record{Offset: offset, Timestamp: e.BaseTimestamp, Key: e.key, Value: e.value, LeaderEpoch: -1}
+	r.TimestampType = e.TimestampType()
 	if e.Magic == 1 {
 		r.TimestampType = wrapper.TimestampType()
 	}

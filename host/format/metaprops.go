@@ -12,8 +12,8 @@ type MetaProperties struct {
 	DirectoryID string // of this log dir; empty: not known
 }
 
-// ParseMetaProperties reads the meta.properties of a log dir, a file of Java properties. It knows versions 0 (broker.id)
-// and 1 (node.id); another is UNSUPPORTED, anything malformed CORRUPT. A property that is missing is not known.
+// ParseMetaProperties reads the meta.properties of a log dir, a file of Java properties. It knows versions 0
+// (broker.id) and 1 (node.id); another is UNSUPPORTED, anything malformed CORRUPT. A missing property is not known.
 func ParseMetaProperties(b []byte) (MetaProperties, error) {
 	const what = "meta.properties"
 	props := javaProperties(string(b))

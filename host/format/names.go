@@ -43,9 +43,9 @@ func validTopic(s string) bool {
 	return true
 }
 
-// ParseSegmentFile reads the name of a segment's file, such as "00000000000000000123.log": the base offset in 20 digits,
-// then ext, all that follows from the dot on, so that "….log.deleted" is not taken for a log. The number of a .snapshot
-// is the offset after the last that it covers.
+// ParseSegmentFile reads the name of a segment's file, such as "00000000000000000123.log": the base offset in 20
+// digits, then ext, all that follows from the dot on, so that one in ".log.deleted" is not taken for a log. The number
+// of a .snapshot is the offset after the last that it covers.
 func ParseSegmentFile(name string) (base int64, ext string, ok bool) {
 	if len(name) < segmentDigits+2 || name[segmentDigits] != '.' {
 		return 0, "", false

@@ -27,7 +27,7 @@ func (x OffsetIndex) Check(base int64) error {
 	for i := range x.Len() {
 		offset, pos := x.Entry(i, base)
 		if offset <= lastOffset || pos <= lastPos {
-			return corrupt(what, "entry %d (offset %d, position %d) does not come after what is before it (offset %d, position %d)",
+			return corrupt(what, "entry %d (offset %d, position %d) does not come after offset %d, position %d",
 				i, offset, pos, lastOffset, lastPos)
 		}
 		lastOffset, lastPos = offset, pos

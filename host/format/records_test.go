@@ -249,3 +249,21 @@ func TestAppendBatchKeepsDst(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 }
+
+// TestRecordsCodecErrors: what a decompressor finds comes with the offsets of the batch, and keeps its kind.
+func TestRecordsCodecErrors(t *testing.T) {
+	plain := newBatch(t, plainHeader(100), someRecords(100, 3))
+	for _, tt := range []struct {
+		codec byte
+		kind  abi.Kind
+	}{{1, abi.Corrupt}, {2, abi.Corrupt}, {3, abi.Corrupt}, {4, abi.Corrupt}, {5, abi.Unsupported}, {7, abi.Unsupported}} {
+		plain[22] = tt.codec
+		_, err := Records(sealV2(plain), 0)
+		wantKind(t, err, tt.kind, "offsets 100-102", Codec(tt.codec).String())
+	}
+	plain[22] = 0
+	for _, p := range packings[1:] {
+		_, err := Records(recompress(t, plain, p), 10)
+		wantKind(t, err, abi.Exhausted, "offsets 100-102", "limit of 10 bytes")
+	}
+}

@@ -1,10 +1,8 @@
 package format
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math"
-	"slices"
 
 	"github.com/rsmhost/rsmhost/abi"
 )
@@ -87,15 +85,4 @@ func appendCompact(dst, b []byte) []byte {
 		return append(dst, 0)
 	}
 	return append(binary.AppendUvarint(dst, uint64(len(b))+1), b...)
-}
-
-// sortedEpochs puts the epochs of a record in order: to Kafka they are a map.
-func (c *cursor) sortedEpochs(at int, es []abi.LeaderEpoch) []abi.LeaderEpoch {
-	slices.SortFunc(es, func(a, b abi.LeaderEpoch) int { return cmp.Compare(a.Epoch, b.Epoch) })
-	for i := range es {
-		if i > 0 && es[i].Epoch == es[i-1].Epoch {
-			c.failAt(at, "leader epoch %d stands twice", es[i].Epoch)
-		}
-	}
-	return es
 }

@@ -2,8 +2,10 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rsmhost/rsmhost/abi"
 )
@@ -19,7 +21,9 @@ const (
 	DeleteSegmentFinished SegmentState = 3
 )
 
-var segmentStates = [...]string{"COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"}
+var segmentStates = [...]string{
+	"COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED",
+}
 
 // String is Kafka's name of the state.
 func (s SegmentState) String() string {
@@ -40,7 +44,9 @@ const (
 	DeletePartitionFinished PartitionDeleteState = 2
 )
 
-var partitionDeleteStates = [...]string{"DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED"}
+var partitionDeleteStates = [...]string{
+	"DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED",
+}
 
 // String is Kafka's name of the state.
 func (s PartitionDeleteState) String() string {
@@ -105,8 +111,8 @@ type SegmentSnapshotEvent struct {
 
 // ParseRemoteLogMetadata reads the value of a record of the remote log metadata topic (KIP-405; Kafka's
 // RemoteLogMetadataSerde). The answer is a *SegmentEvent, a *SegmentUpdateEvent, a *PartitionDeleteEvent or a
-// *SegmentSnapshotEvent, and shares no memory with b. Leader epochs come in ascending order. Tagged fields that are not known are
-// passed over, as Kafka's encoding wants it.
+// *SegmentSnapshotEvent, and shares no memory with b. Leader epochs come in ascending order. Tagged fields that are
+// not known are passed over, as Kafka's encoding wants it.
 //
 // Errors: UNSUPPORTED for a frame, an api key or a version that is not known; CORRUPT for bytes that are cut or left
 // over, and for values that Kafka's classes refuse.
@@ -274,6 +280,17 @@ func (c *cursor) leaderEpochs() []abi.LeaderEpoch {
 		c.tags(nil)
 	}
 	return c.sortedEpochs(at, es)
+}
+
+// sortedEpochs puts the epochs of a record in order: to Kafka they are a map.
+func (c *cursor) sortedEpochs(at int, es []abi.LeaderEpoch) []abi.LeaderEpoch {
+	slices.SortFunc(es, func(a, b abi.LeaderEpoch) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	for i := range es {
+		if i > 0 && es[i].Epoch == es[i-1].Epoch {
+			c.failAt(at, "leader epoch %d stands twice", es[i].Epoch)
+		}
+	}
+	return es
 }
 
 // tags reads a list of tagged fields (KIP-482) and hands each to field.

@@ -25,7 +25,7 @@ func (x TimeIndex) Check(base int64) error {
 	for i := range x.Len() {
 		ts, offset := x.Entry(i, base)
 		if ts < lastTs || offset < lastOffset {
-			return corrupt(what, "entry %d (timestamp %d, offset %d) is below what is before it (timestamp %d, offset %d)",
+			return corrupt(what, "entry %d (timestamp %d, offset %d) is below timestamp %d, offset %d before it",
 				i, ts, offset, lastTs, lastOffset)
 		}
 		lastTs, lastOffset = ts, offset
