@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bufio"
 	"context"
 	"net"
 
@@ -45,14 +46,27 @@ func (p *Plugin) readStdio() {
 	if err != nil || st.SendMsg(&emptypb.Empty{}) != nil || st.CloseSend() != nil {
 		return
 	}
-	for {
-		// StdioData{channel = 1, data = 2} is go-plugin's own, so its fields are unknown ones here.
+	p.child.out.drain(bufio.NewReaderSize(&stdioReader{rpc: st}, maxLine))
+}
+
+// stdioReader is that service's stream as bytes: it cuts lines wherever a buffer was full.
+type stdioReader struct {
+	rpc  grpc.ClientStream
+	rest []byte
+}
+
+func (r *stdioReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		// StdioData{channel = 1, data = 2} is go-plugin's own message, so its fields are unknown ones here.
 		var m emptypb.Empty
-		if st.RecvMsg(&m) != nil {
-			return
+		if err := r.rpc.RecvMsg(&m); err != nil {
+			return 0, err
 		}
-		p.child.out.Write(bytesField(m.ProtoReflect().GetUnknown(), 2))
+		r.rest = bytesField(m.ProtoReflect().GetUnknown(), 2)
 	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
 }
 
 // bytesField finds the bytes of a field in an encoded message; nil: it has none.

@@ -86,12 +86,18 @@ func TestStoppedPlugin(t *testing.T) {
 	if err := syscall.Kill(p.Pid(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := p.FetchLogSegment(ctx, segment("location", 0), whole); !errors.Is(err, abi.Deadline) {
-		t.Errorf("fetch: %v, want DEADLINE", err)
+	within := func(call func(ctx context.Context) error) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		return call(ctx)
 	}
-	if err := p.Ping(ctx); !errors.Is(err, abi.Deadline) {
+	hammer.Eventually(t, soon, func() bool { // the signal is not there at once
+		return errors.Is(within(func(ctx context.Context) error {
+			_, err := p.FetchLogSegment(ctx, segment("location", 0), whole)
+			return err
+		}), abi.Deadline)
+	})
+	if err := within(p.Ping); !errors.Is(err, abi.Deadline) {
 		t.Errorf("ping: %v, want DEADLINE", err)
 	}
 	// The cleanup's Close is what is left to see: it ends a process that no longer obeys.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -106,16 +105,6 @@ func (l *lines) add(line string) {
 	l.log.LogAttrs(context.Background(), level, line, slog.String("plugin", l.name), slog.Int("pid", pid))
 }
 
-// Write takes the output that go-plugin's own server sends over its connection, in pieces that are mostly lines.
-func (l *lines) Write(p []byte) (int, error) {
-	for line := range strings.Lines(string(p)) {
-		l.add(clipTo(strings.TrimRight(line, "\r\n"), maxLine))
-	}
-	return len(p), nil
-}
-
-var _ io.Writer = (*lines)(nil)
-
 // isPanic recognizes the first line of a Go program's death.
 func isPanic(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
@@ -150,11 +139,10 @@ func (l *lines) quoteTail() string {
 }
 
 // clip cuts what is quoted in a sentence.
-func clip(s string) string { return clipTo(s, 200) }
-
-func clipTo(s string, n int) string {
-	if len(s) <= n {
+func clip(s string) string {
+	const most = 200
+	if len(s) <= most {
 		return s
 	}
-	return s[:n] + "..."
+	return s[:most] + "..."
 }
