@@ -240,17 +240,13 @@ func (p *Plugin) StderrTail() []string { return p.child.out.tail() }
 // Done is closed when the process has ended, whatever the reason.
 func (p *Plugin) Done() <-chan struct{} { return p.child.exited }
 
-// Configure brings the plugin its settings and secrets. roots are not handed over: a process opens its directories
-// itself, so a setting that grants one is made an absolute path.
-func (p *Plugin) Configure(ctx context.Context, values, secrets map[string]string, roots *grant.Roots) error {
+// Configure brings the plugin its settings and secrets. The roots are not handed over: a process opens its directories
+// itself. A setting that names one must be absolute, since the plugin's working directory is its own.
+func (p *Plugin) Configure(ctx context.Context, values, secrets map[string]string, _ *grant.Roots) error {
 	if err := p.usable("configure", p.name); err != nil {
 		return err
 	}
 	version, err := p.version()
-	if err != nil {
-		return err
-	}
-	values, err = absolute(values, roots)
 	if err != nil {
 		return err
 	}
@@ -264,21 +260,6 @@ func (p *Plugin) Configure(ctx context.Context, values, secrets map[string]strin
 		return p.callError(ctx, "configure", p.name, err)
 	}
 	return p.describe(ctx) // a plugin may know its features only now
-}
-
-// absolute makes the settings that grant a directory absolute: the plugin's working directory is its own.
-func absolute(values map[string]string, roots *grant.Roots) (map[string]string, error) {
-	out := maps.Clone(values)
-	for name := range roots.Paths() {
-		if v := out[name]; v != "" {
-			abs, err := filepath.Abs(v)
-			if err != nil {
-				return nil, abi.E("configure", name, abi.Invalid, err)
-			}
-			out[name] = abs
-		}
-	}
-	return out, nil
 }
 
 // Probe runs the plugin's self-test. An error is UNSUPPORTED where it has none.
