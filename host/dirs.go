@@ -12,31 +12,31 @@ import (
 const (
 	lockName  = ".lock"
 	stampName = "format"
-	stamp     = "rsmhost cache 1\n"
+	stamp     = "rsmhost 1\n"
 )
 
 // takeDir makes a directory for this user alone and locks it for this process. release is nil where another process has
-// it. Errors name the directory and what to do.
-func takeDir(dir string) (path string, release func() error, err error) {
+// it. Errors name the directory and what is wrong with it.
+func takeDir(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be made: %w", err)
+		return nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be made: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return "", nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be written to: %w", err)
+		return nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be written to: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return dir, nil, nil
+			return nil, nil
 		}
-		return "", nil, abi.E("lock directory", dir, abi.FileKind(err), err)
+		return nil, abi.E("lock directory", dir, abi.FileKind(err), err)
 	}
 	if err := checkStamp(dir); err != nil {
 		f.Close()
-		return "", nil, err
+		return nil, err
 	}
-	return dir, f.Close, nil // closing ends the lock
+	return f.Close, nil // closing ends the lock
 }
 
 // checkStamp refuses a directory that a later version of this program wrote in another form.

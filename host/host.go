@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -11,6 +12,7 @@ import (
 	"github.com/rsmhost/rsmhost/host/grant"
 	"github.com/rsmhost/rsmhost/host/indexcache"
 	"github.com/rsmhost/rsmhost/host/locallog"
+	"github.com/rsmhost/rsmhost/host/plugin"
 	"github.com/rsmhost/rsmhost/host/reader"
 	"github.com/rsmhost/rsmhost/host/rlmm"
 	"github.com/rsmhost/rsmhost/host/transfer"
@@ -19,6 +21,15 @@ import (
 // Config says what a Host reads. A Metadata source or a log directory is required; a plugin, or an RSM, is needed for the
 // remote tier alone.
 type Config struct {
+	// Plugin refers to the storage backend: a name in PluginDirs, or the path of an executable or a .wasm file. Empty,
+	// and without RSM: the remote tier can't be read, only its metadata.
+	Plugin       string
+	PluginDirs   []string          // nil: beside the executable, then the user's data directory
+	Placement    plugin.Placement  // restricts what Plugin may mean
+	PluginConfig map[string]string // the plugin's own settings, checked against its schema
+	Secrets      map[string]string // by name: env:VAR, file:PATH or cmd:COMMAND
+	GrantEnv     []string          // environment variables that a process plugin may have
+
 	// RSM is a built-in backend, which is trusted; Roots names the directories that its file locations may open. It
 	// excludes Plugin.
 	RSM   abi.RemoteStorageManager
@@ -30,8 +41,10 @@ type Config struct {
 	// LogDirs are the local tier: Kafka log directories, opened read-only.
 	LogDirs []string
 
-	// CacheDir holds what may be wiped: the index cache. Empty: caches are in memory alone.
+	// CacheDir holds what may be wiped: the index cache and compiled modules. Empty: caches are in memory alone.
 	CacheDir string
+	// StateDir is for what must not be lost. It is made and locked; empty: there is none.
+	StateDir string
 	// IndexCacheBytes is remote.log.index.file.cache.total.size.bytes; 0: 1 GiB.
 	IndexCacheBytes int64
 
@@ -42,6 +55,9 @@ type Config struct {
 	// KafkaExact answers as Apache Kafka 4.3 does, warts included.
 	KafkaExact bool
 
+	// Version names the host to plugins; empty: "unknown".
+	Version string
+
 	Log *slog.Logger // nil: nothing is logged
 }
 
@@ -50,7 +66,8 @@ type Host struct {
 	log     *slog.Logger
 	catalog *catalog
 	reader  *reader.Reader
-	store   *reader.Store // nil: none
+	store   *reader.Store  // nil: none
+	plugin  *plugin.Plugin // nil: none
 	dirs    []*locallog.Dir
 	report  *rlmm.Report // nil: no metadata source
 
@@ -84,6 +101,9 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 			return err
 		}
 		h.logReport()
+	}
+	if err := h.openState(cfg); err != nil {
+		return err
 	}
 	if err := h.openStore(ctx, cfg); err != nil {
 		return err
@@ -142,37 +162,78 @@ func (h *Host) logReport() {
 	h.log.Debug("metadata read", "partitions", h.report.Partitions, "records", h.report.Records, "dropped", h.report.Dropped)
 }
 
-func (h *Host) openStore(_ context.Context, cfg Config) error {
-	if cfg.RSM == nil {
-		return nil
+// openStore starts the plugin, or takes the built-in backend.
+func (h *Host) openStore(ctx context.Context, cfg Config) error {
+	switch {
+	case cfg.RSM != nil && cfg.Plugin != "":
+		return abi.Errorf("open", "", abi.Invalid, "both a plugin and a built-in backend are given")
+	case cfg.RSM != nil:
+		roots, err := grant.OpenRoots(cfg.Roots)
+		if err != nil {
+			return err
+		}
+		h.closers = append(h.closers, roots.Close)
+		h.store = &reader.Store{Name: "built-in", RSM: cfg.RSM, Mover: transfer.New(roots, nil)}
+	case cfg.Plugin != "":
+		p, err := plugin.Open(ctx, pluginOptions(cfg))
+		if err != nil {
+			return err
+		}
+		h.plugin = p
+		h.closers = append(h.closers, func() error { return p.Close(context.Background()) }) // bounded by itself
+		h.store = &reader.Store{Name: p.File(), RSM: p, Mover: transfer.New(p.Roots(), nil)}
 	}
-	roots, err := grant.OpenRoots(cfg.Roots)
-	if err != nil {
-		return err
-	}
-	h.closers = append(h.closers, roots.Close)
-	h.store = &reader.Store{Name: "built-in", RSM: cfg.RSM, Mover: transfer.New(roots, nil)}
 	return nil
+}
+
+func pluginOptions(cfg Config) plugin.Options {
+	o := plugin.Options{Ref: cfg.Plugin, Dirs: cfg.PluginDirs, Placement: cfg.Placement, Values: cfg.PluginConfig,
+		Secrets: cfg.Secrets, Env: cfg.GrantEnv, HostVersion: cfg.Version, Log: cfg.Log}
+	if cfg.CacheDir != "" {
+		o.CacheDir = filepath.Join(cfg.CacheDir, "modules")
+	}
+	return o
 }
 
 func (h *Host) openIndexes(cfg Config) (*indexcache.Cache, error) {
 	o := indexcache.Options{TotalBytes: cfg.IndexCacheBytes, Log: h.log}
-	if cfg.CacheDir != "" {
-		dir, release, err := takeDir(cfg.CacheDir)
-		if err != nil {
-			return nil, err
-		}
-		if release == nil {
-			h.log.Warn("the cache directory is in use by another rsmhost: caches are kept in memory", "dir", cfg.CacheDir)
-		} else {
-			h.closers = append(h.closers, release)
-			if o.Dir, err = subDir(dir, "remote-log-index-cache"); err != nil {
-				return nil, err
-			}
-		}
+	if cfg.CacheDir == "" {
+		return indexcache.New(o)
+	}
+	release, err := takeDir(cfg.CacheDir)
+	if err != nil {
+		return nil, err
+	}
+	if release == nil {
+		h.log.Warn("the cache directory is in use by another rsmhost: indexes are kept in memory", "dir", cfg.CacheDir)
+		return indexcache.New(o)
+	}
+	h.closers = append(h.closers, release)
+	if o.Dir, err = subDir(cfg.CacheDir, "remote-log-index-cache"); err != nil {
+		return nil, err
 	}
 	return indexcache.New(o)
 }
+
+// openState takes the state directory, where there is one. Nothing is written to one that another process has.
+func (h *Host) openState(cfg Config) error {
+	if cfg.StateDir == "" {
+		return nil
+	}
+	release, err := takeDir(cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	if release == nil {
+		h.log.Warn("the state directory is in use by another rsmhost: no state is opened", "dir", cfg.StateDir)
+		return nil
+	}
+	h.closers = append(h.closers, release)
+	return nil
+}
+
+// Plugin is the plugin that runs; nil where there is none.
+func (h *Host) Plugin() *plugin.Plugin { return h.plugin }
 
 // leaderEpochs reads the LEADER_EPOCH index of a segment.
 func (h *Host) leaderEpochs(ctx context.Context, seg *rlmm.Segment) ([]abi.LeaderEpoch, error) {
