@@ -53,8 +53,8 @@ func pluginMain(kind string) {
 	case "abi7":
 		sdk.Main(testPlugin([]int32{7, 8}))
 	case "loud":
-		for _, f := range []*os.File{os.Stderr, os.Stderr} {
-			fmt.Fprintln(f, strings.Repeat("x", 1<<20))
+		for range 2 {
+			fmt.Fprintln(os.Stderr, strings.Repeat("x", 1<<20))
 		}
 		sdk.Main(testPlugin(nil))
 	case "forker":

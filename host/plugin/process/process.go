@@ -164,7 +164,7 @@ func (p *Plugin) spawn(ctx context.Context, o Options, limit time.Duration) (net
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Logger:           hclog.NewNullLogger(),
 		SkipHostEnv:      true,
-		StartTimeout:     limit,
+		StartTimeout:     limit + time.Minute, // ours comes first, and says so
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: p.dir.path},
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
 			p.child.cmd.Env = environment(o.Env, spec.Env)
