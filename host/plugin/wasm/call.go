@@ -25,6 +25,7 @@ type call struct {
 	inst  *instance
 	roots *grant.Roots // nil: nothing is granted yet
 	leash *leash
+	grace time.Duration // abandonGrace
 
 	request []byte
 	reply   []byte // begins in the instance's buffer

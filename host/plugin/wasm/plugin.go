@@ -70,6 +70,7 @@ type Plugin struct {
 	log         *slog.Logger
 	callTimeout time.Duration
 	highWater   uint32
+	grace       time.Duration // abandonGrace; tests have less patience
 	info        abi.Info
 	probes      bool
 
@@ -148,7 +149,7 @@ func load(ctx context.Context, o Options) (*Plugin, error) {
 	}
 	p := &Plugin{
 		name: o.Name, hostVersion: o.HostVersion, log: o.Log.With("plugin", o.Name), callTimeout: o.CallTimeout,
-		highWater: uint32(min(o.MemoryCap/4*3, 1<<32-1)), probes: v.probe,
+		highWater: uint32(min(o.MemoryCap/4*3, 1<<32-1)), probes: v.probe, grace: abandonGrace,
 		pool: newPool(o.Instances, o.MaxQueued), running: map[*leash]struct{}{},
 	}
 	if err := p.compile(ctx, module, o); err != nil {

@@ -28,7 +28,7 @@ func (p *Plugin) enter(ctx context.Context, op string, needs state) (context.Con
 	ctx, l.cancel = context.WithCancelCause(ctx)
 	p.running[l] = struct{}{}
 	l.run()
-	return ctx, &call{op: op, name: p.name, start: time.Now(), roots: p.roots, leash: l, answer: make(chan answer, 1)}, nil
+	return ctx, &call{op: op, name: p.name, start: time.Now(), roots: p.roots, leash: l, grace: p.grace, answer: make(chan answer, 1)}, nil
 }
 
 // leave ends a call. Nothing of it may touch an instance any more.

@@ -67,7 +67,7 @@ var errClosedStream = abi.E("read", "", abi.Cancelled, abi.Text("the stream is c
 func (s *stream) Close() error {
 	s.once.Do(func() {
 		close(s.closed)
-		s.call.leash.last(abandonGrace, errAbandoned)
+		s.call.leash.last(s.call.grace, errAbandoned)
 	})
 	return nil
 }
@@ -154,7 +154,7 @@ func hostOutEnd(_ context.Context, c *call, _ api.Memory, args []uint64) uint64 
 	}
 	// The reader learns of it when the guest has returned: then its next call finds the instance free.
 	s.whole = true
-	c.leash.last(abandonGrace, errLingers)
+	c.leash.last(c.grace, errLingers)
 	return ok(0, 0)
 }
 

@@ -104,6 +104,7 @@ func TestStreamThatFailsSaysWhy(t *testing.T) {
 // The bytes were verified: a guest that then does not return costs its instance, and the reader nothing but a moment.
 func TestGuestThatLingersAfterItsStreamHarmsNoReader(t *testing.T) {
 	p := ready(t, Options{}, nil)
+	p.grace = 50 * time.Millisecond
 	src := open(t, context.Background(), p, "stream-deaf", abi.Range{Start: 0, End: 9})
 	defer src.Close()
 	if got, err := io.ReadAll(src.Stream); err != nil || len(got) != 10 {
@@ -153,6 +154,7 @@ func TestClosingAStreamEarlyKeepsTheInstance(t *testing.T) {
 // A guest that does not return after its reader has gone is stopped, and its instance closed.
 func TestGuestThatDoesNotLetGoIsStopped(t *testing.T) {
 	p := ready(t, Options{}, nil)
+	p.grace = 50 * time.Millisecond
 	for _, topic := range []string{"stream-deaf", "stream-loop", "stream-sleep"} {
 		before := p.Stats().Replaced
 		src := open(t, t.Context(), p, topic, abi.Range{Start: 0, End: abi.ToEnd})
