@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -189,10 +190,16 @@ func (h *Host) openStore(ctx context.Context, cfg Config) error {
 func pluginOptions(cfg Config) plugin.Options {
 	o := plugin.Options{Ref: cfg.Plugin, Dirs: cfg.PluginDirs, Placement: cfg.Placement, Values: cfg.PluginConfig,
 		Secrets: cfg.Secrets, Env: cfg.GrantEnv, HostVersion: cfg.Version, Log: cfg.Log}
-	if cfg.CacheDir != "" {
-		o.CacheDir = filepath.Join(cfg.CacheDir, "modules")
-	}
+	o.CacheDir = cfg.ModuleCache()
 	return o
+}
+
+// ModuleCache is where compiled modules are kept: below CacheDir, or nowhere.
+func (c Config) ModuleCache() string {
+	if c.CacheDir == "" {
+		return ""
+	}
+	return filepath.Join(c.CacheDir, "modules")
 }
 
 func (h *Host) openIndexes(cfg Config) (*indexcache.Cache, error) {
@@ -254,7 +261,14 @@ func (h *Host) leaderEpochs(ctx context.Context, seg *rlmm.Segment) ([]abi.Leade
 
 // Fetch answers a fetch. The caller releases the response.
 func (h *Host) Fetch(ctx context.Context, req *reader.FetchRequest) *reader.FetchResponse {
-	return h.reader.Fetch(ctx, req)
+	resp := h.reader.Fetch(ctx, req)
+	for i := range resp.Partitions {
+		if p := &resp.Partitions[i]; p.Err != nil {
+			h.log.Info("fetch", "request", req.ID, "partition", fmt.Sprintf("%s-%d", p.Topic, p.Partition), "offset", req.Partitions[i].Offset,
+				"code", p.Code.String(), "error", p.Err)
+		}
+	}
+	return resp
 }
 
 // Topics lists all incarnations of all topics, by name, the newest of a name first.

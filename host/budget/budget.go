@@ -19,34 +19,38 @@ const (
 
 // Pool holds buffers by powers of two.
 type Pool struct {
-	classes [maxClass + 1]sync.Pool
+	classes [maxClass + 1]sync.Pool // of *[]byte
 	inUse   atomic.Int64
 }
 
 // InUse is the number of bytes that are handed out now.
 func (p *Pool) InUse() int64 { return p.inUse.Load() }
 
-// Buffer is a slice that goes back to its pool.
+// Buffer is a slice that goes back to its pool. What is pooled is the memory, never the Buffer: one that was released
+// stays released when its memory is handed out again.
 type Buffer struct {
 	B    []byte // as long as was asked for; its capacity may be used
-	pool *Pool
+	mem  *[]byte
+	pool *Pool // nil: released
 }
 
 // Get gives a buffer of n bytes with undefined content.
 func (p *Pool) Get(n int) *Buffer {
 	class := max(minClass, bits.Len(uint(max(n, 1)-1)))
-	if class > maxClass {
-		p.inUse.Add(int64(n))
-		return &Buffer{B: make([]byte, n), pool: p}
+	var mem *[]byte
+	if class <= maxClass {
+		mem, _ = p.classes[class].Get().(*[]byte)
 	}
-	b, _ := p.classes[class].Get().(*Buffer)
-	if b == nil {
-		b = &Buffer{B: make([]byte, 1<<class)}
+	if mem == nil {
+		size := n
+		if class <= maxClass {
+			size = 1 << class
+		}
+		b := make([]byte, size)
+		mem = &b
 	}
-	b.pool = p
-	b.B = b.B[:n]
-	p.inUse.Add(int64(cap(b.B)))
-	return b
+	p.inUse.Add(int64(cap(*mem)))
+	return &Buffer{B: (*mem)[:n], mem: mem, pool: p}
 }
 
 // Grow gives a buffer of n bytes that begins with the bytes of b; b is released or is the result.
@@ -67,10 +71,10 @@ func (b *Buffer) Release() {
 	if b == nil || b.pool == nil {
 		return
 	}
-	p := b.pool
-	b.pool = nil
-	p.inUse.Add(-int64(cap(b.B)))
-	if class := bits.Len(uint(cap(b.B) - 1)); class <= maxClass && cap(b.B) == 1<<class {
-		p.classes[class].Put(b)
+	p, mem := b.pool, b.mem
+	*b = Buffer{}
+	p.inUse.Add(-int64(cap(*mem)))
+	if class := bits.Len(uint(cap(*mem) - 1)); class <= maxClass && cap(*mem) == 1<<class {
+		p.classes[class].Put(mem)
 	}
 }

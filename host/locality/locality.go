@@ -95,7 +95,7 @@ type Answer struct {
 // Check decides for one partition. The overlap of both tiers is served locally; a remote read is not held against the
 // high watermark, since only what lies below the last stable offset is uploaded.
 func Check(r Request, o Offsets, l epoch.Lineage) Answer {
-	if a, ok := fence(r, l.Latest()); !ok {
+	if a, ok := fence(r, l); !ok {
 		return a
 	}
 	if r.LastFetchedEpoch != epoch.Undefined {
@@ -106,11 +106,12 @@ func Check(r Request, o Offsets, l epoch.Lineage) Answer {
 	return tiered(local(r, o), r, o)
 }
 
-func fence(r Request, current int32) (Answer, bool) {
+// fence holds the request's leader epoch against the partition's. A lineage that knows nothing fences nobody.
+func fence(r Request, l epoch.Lineage) (Answer, bool) {
 	switch {
-	case r.CurrentLeaderEpoch == epoch.Undefined || r.CurrentLeaderEpoch == current:
+	case r.CurrentLeaderEpoch == epoch.Undefined || l.Empty() || r.CurrentLeaderEpoch == l.Latest():
 		return Answer{}, true
-	case r.CurrentLeaderEpoch < current:
+	case r.CurrentLeaderEpoch < l.Latest():
 		return Answer{Where: Fenced, Why: "the request's leader epoch is older than the partition's"}, false
 	}
 	return Answer{Where: UnknownEpoch, Why: "the request's leader epoch is newer than the partition's"}, false

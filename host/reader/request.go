@@ -14,8 +14,9 @@ import (
 
 // FetchRequest is a Fetch as its wire form has it (Kafka protocol, api key 1).
 type FetchRequest struct {
-	Version    int16 // 13 and up name topics by id
-	ReplicaID  int32 // locality.Consumer for clients
+	ID         string // of the request, in log, trace and error; may be empty
+	Version    int16  // 13 and up name topics by id
+	ReplicaID  int32  // locality.Consumer for clients
 	Isolation  locality.Isolation
 	MaxBytes   int64 // of the answer as a whole
 	Partitions []FetchPartition

@@ -68,15 +68,19 @@ func traceIndex(rd *read, m trace.Mark, t abi.IndexType, size int64, origin inde
 		rd.tr.Add(m, "index", "hit", attrs, "%s, %s, from the cache %s", t, trace.Bytes(size), strings.TrimPrefix(string(origin), "hit "))
 		return
 	}
-	rd.tr.Add(m, "index", "miss", append(attrs, trace.A("source", used.Form)), "%s, %s, from %s: %s", t, trace.Bytes(size), store, form(used))
+	rd.tr.Add(m, "index", "miss", append(attrs, trace.A("source", used.Form), trace.A("where", used.Where)), "%s, %s, from %s: %s", t, trace.Bytes(size), store, form(used))
 }
 
 // form says in words how a Source brought its bytes.
 func form(used transfer.Evidence) string {
-	if used.Form == "location" {
-		return used.Where
+	if used.Form != "location" {
+		return "a stream"
 	}
-	return "a stream"
+	kind, path, _ := strings.Cut(used.Where, " ")
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		path = "..." + path[i:]
+	}
+	return strings.TrimSpace(kind + " " + path)
 }
 
 func tracePosition(rd *read, m trace.Mark, pos int64, evidence string, x format.OffsetIndex) {

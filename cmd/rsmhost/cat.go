@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/epoch"
+	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/reader"
+)
+
+func catCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "cat",
+		Usage: "stream a topic's records, partition after partition, to its end",
+		Description: `   rsmhost cat -t orders                          offset, time, key and value of each record
+   rsmhost cat -t orders -p 3 --from 100 --to 200   offsets 100 to 199 of one partition
+   rsmhost cat -t orders -o json | jq .value        one JSON object a record`,
+		Flags: withConfig(topicFlag(true),
+			&cli.IntFlag{Name: "partition", Aliases: []string{"p"}, Usage: "partition: `N` (default: all, one after another)"},
+			&cli.Int64Flag{Name: "from", Value: -1, Usage: "first offset (default: the log start)"},
+			&cli.Int64Flag{Name: "to", Value: math.MaxInt64, Usage: "offset to stop before (default: the end)", DefaultText: "the end"},
+			isolationFlag(), timeoutFlag(), outputFlag("table", "json", "raw")),
+		Action: catAction,
+	}
+}
+
+func catAction(c *cli.Context) (err error) {
+	if err := noArgs(c); err != nil {
+		return err
+	}
+	iso, err := isolation(c)
+	if err != nil {
+		return err
+	}
+	h, _, err := openHost(c, true)
+	if err != nil {
+		return err
+	}
+	defer closing(h, &err)
+	t, err := h.Topic(c.String("topic"))
+	if err != nil {
+		return finding{err}
+	}
+	numbers, err := partitions(c, t)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(c.App.Writer, 1<<16)
+	for _, n := range numbers {
+		s := &stream{host: h, topic: t, partition: n, iso: iso, to: c.Int64("to"), form: c.String("output"), out: out}
+		if err := s.run(c, c.Int64("from")); err != nil {
+			out.Flush() // what was read before the error is good
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// stream is a consumer of one partition.
+type stream struct {
+	host      *host.Host
+	topic     *host.Topic
+	partition int32
+	iso       locality.Isolation
+	to        int64 // exclusive
+	form      string
+	out       *bufio.Writer
+}
+
+func (s *stream) run(c *cli.Context, from int64) error {
+	p, err := s.host.Partition(c.Context, s.topic, s.partition)
+	if err != nil {
+		return finding{err}
+	}
+	if from < 0 {
+		from = p.Offsets.LogStart
+	}
+	end := min(s.to, p.Offsets.Bound(locality.Request{Replica: locality.Consumer, Isolation: s.iso}))
+	if from == end || from > end && s.to < from {
+		return nil
+	}
+	for from < end || from > p.Offsets.LogEnd {
+		next, err := s.fetch(c, from)
+		if err != nil {
+			return err
+		}
+		if next <= from { // never an endless loop: a broker's consumer would hang here
+			return finding{abi.Errorf("cat", fmt.Sprintf("%s-%d", s.topic.Name, s.partition), abi.Internal,
+				"no record and no error at offset %d, below the end at %d", from, end)}
+		}
+		from = next
+	}
+	return nil
+}
+
+func (s *stream) fetch(c *cli.Context, from int64) (next int64, err error) {
+	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+	defer cancel()
+	id := requestID()
+	resp := s.host.Fetch(ctx, &reader.FetchRequest{ID: id, ReplicaID: locality.Consumer, Isolation: s.iso, MaxBytes: catBytes,
+		Partitions: []reader.FetchPartition{{Topic: s.topic.Name, TopicID: s.topic.ID, Partition: s.partition, Offset: from,
+			CurrentLeaderEpoch: epoch.Undefined, LastFetchedEpoch: epoch.Undefined, MaxBytes: catBytes}}})
+	defer resp.Release()
+	p := &resp.Partitions[0]
+	if p.Err != nil {
+		return 0, finding{fmt.Errorf("request %s: %w", id, p.Err)}
+	}
+	records, next, err := host.Consume(p, from, s.iso)
+	if werr := s.write(p, records); werr != nil {
+		return 0, werr
+	}
+	if err != nil {
+		return 0, finding{fmt.Errorf("request %s: %w", id, err)}
+	}
+	return next, nil
+}
+
+// catBytes is what one fetch of cat asks for: enough to make a fetch cheap, little enough to begin at once.
+const catBytes = 4 << 20
+
+func (s *stream) write(p *reader.PartitionData, records []format.Record) error {
+	if s.form == "raw" {
+		_, err := s.out.Write(p.Records)
+		return err
+	}
+	enc := json.NewEncoder(s.out)
+	enc.SetEscapeHTML(false)
+	width := keyWidth(records)
+	for i := range records {
+		if records[i].Offset >= s.to {
+			break
+		}
+		var err error
+		if s.form == "json" {
+			err = enc.Encode(newRecordDoc(s.topic.Name, s.partition, &records[i]))
+		} else {
+			err = writeRecordLine(s.out, &records[i], width)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rsmhost/rsmhost/abi"
+)
+
+func configCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "config",
+		Usage: "what is in force, and whether it works",
+		Subcommands: []*cli.Command{
+			{Name: "show", Usage: "every key, its value, and where that came from: default, file, environment, flag",
+				Flags: withConfig(outputFlag("table", "json")), Action: configShow},
+			{Name: "check", Usage: "open everything that is configured, let the plugin test itself, and say what is wrong",
+				Flags: withConfig(timeoutFlag()), Action: configCheck},
+		},
+		Action: noSubcommand,
+	}
+}
+
+func noSubcommand(c *cli.Context) error {
+	if name := c.Args().First(); name != "" {
+		return abi.Errorf("usage", c.Command.Name+" "+name, abi.Invalid, "no such command%s; see rsmhost %s --help", didYouMean(name, c.Command.Subcommands), c.Command.Name)
+	}
+	return cli.ShowSubcommandHelp(c)
+}
+
+func configShow(c *cli.Context) error {
+	if err := noArgs(c); err != nil {
+		return err
+	}
+	conf, err := loadConfig(c)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	docs := []map[string]string{}
+	for _, l := range conf.Lines() {
+		docs = append(docs, map[string]string{"key": l[0], "value": l[1], "from": l[2]})
+		if l[1] == "" {
+			l[1] = "-"
+		}
+		rows = append(rows, l[:])
+	}
+	if c.String("output") == "json" {
+		return writeJSON(c.App.Writer, docs)
+	}
+	return writeTable(c.App.Writer, []string{"KEY", "VALUE", "FROM"}, rows)
+}
+
+// configCheck opens all of it. What is wrong is a finding: the check did what it was asked for.
+func configCheck(c *cli.Context) (err error) {
+	if err := noArgs(c); err != nil {
+		return err
+	}
+	ctx, cancel := withTimeout(c)
+	defer cancel()
+	h, _, err := openHost(c, true)
+	if err != nil {
+		return finding{err}
+	}
+	defer closing(h, &err)
+	w := c.App.Writer
+	if r := h.Report(); r != nil {
+		fmt.Fprintf(w, "metadata  good: %s in %s, %d dropped, %s\n", count(r.Records, "record"), count(r.Partitions, "partition"), r.Dropped, count(len(r.Problems), "problem"))
+	}
+	fmt.Fprintf(w, "topics    %s\n", count(len(h.Topics()), "topic"))
+	if p := h.Plugin(); p != nil {
+		switch err := p.Probe(ctx); abi.KindOf(err) {
+		case 0:
+			fmt.Fprintf(w, "plugin    good: %s, its self-test passed\n", p.File())
+		case abi.Unsupported:
+			fmt.Fprintf(w, "plugin    good: %s, which has no self-test\n", p.File())
+		default:
+			return finding{err}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/config"
+	"github.com/rsmhost/rsmhost/host/plugin"
+)
+
+const category = "What is read, and how (also keys of the --config file, and RSMHOST_... variables)"
+
+// withConfig puts a command's own flags before those that all reading commands have.
+func withConfig(own ...cli.Flag) []cli.Flag {
+	own = append(own, &cli.StringFlag{Name: "config", Category: category, Usage: "YAML `FILE` of the keys below; a flag wins over it", EnvVars: []string{"RSMHOST_CONFIG"}})
+	for _, k := range config.Keys {
+		if !k.FileOnly {
+			own = append(own, flagOf(k))
+		}
+	}
+	return own
+}
+
+func flagOf(k config.Key) cli.Flag {
+	switch k.Kind {
+	case config.Bool:
+		return &cli.BoolFlag{Name: k.Name, Category: category, Usage: k.Help}
+	case config.List, config.Map:
+		return &cli.StringSliceFlag{Name: k.Name, Category: category, Usage: k.Help}
+	}
+	usage := k.Help
+	if k.Default != "" {
+		usage += fmt.Sprintf(" (default: %s)", k.Default)
+	}
+	return &cli.StringFlag{Name: k.Name, Category: category, Usage: usage}
+}
+
+// loadConfig puts together what file, environment and flags say.
+func loadConfig(c *cli.Context) (*config.Config, error) {
+	flags := map[string]config.Value{}
+	for _, k := range config.Keys {
+		if k.FileOnly || !c.IsSet(k.Name) {
+			continue
+		}
+		var v config.Value
+		var err error
+		switch k.Kind {
+		case config.Bool:
+			v.Text = strconv.FormatBool(c.Bool(k.Name))
+		case config.List:
+			v.List = c.StringSlice(k.Name)
+		case config.Map:
+			v.Map, err = config.ParsePairs(k.Name, c.StringSlice(k.Name))
+		default:
+			v.Text = c.String(k.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		flags[k.Name] = v
+	}
+	return config.Load(config.Sources{File: c.String("config"), Env: os.LookupEnv, Flags: flags})
+}
+
+// openHost opens what the configuration names; plugin says whether the command reads the remote tier.
+func openHost(c *cli.Context, withPlugin bool) (*host.Host, *config.Config, error) {
+	conf, err := loadConfig(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := conf.Host()
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.Log, cfg.Version = logger(c.App.ErrWriter, conf), buildVersion()
+	if !withPlugin {
+		cfg.Plugin = ""
+	}
+	h, err := host.Open(c.Context, cfg)
+	return h, conf, err
+}
+
+func logger(w io.Writer, conf *config.Config) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(conf.Text("log-level"))); err != nil {
+		level = slog.LevelWarn // not reached: the value was checked
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if conf.Text("log-format") == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// outputs are the forms of a command's output; the first is its default.
+func outputFlag(forms ...string) cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: forms[0], Usage: "form of the output on stdout: " + strings.Join(forms, ", "),
+		Action: func(_ *cli.Context, v string) error {
+			if !slices.Contains(forms, v) {
+				return abi.Errorf("usage", "-o "+v, abi.Invalid, "want %s", strings.Join(forms, ", "))
+			}
+			return nil
+		}}
+}
+
+func topicFlag(required bool) cli.Flag {
+	return &cli.StringFlag{Name: "topic", Aliases: []string{"t"}, Required: required, Usage: "topic: `NAME`, or NAME@ID for an older incarnation"}
+}
+
+// partitions gives the partitions that -p names, or all of the topic.
+func partitions(c *cli.Context, t *host.Topic) ([]int32, error) {
+	if !c.IsSet("partition") {
+		var all []int32
+		for _, p := range t.Partitions {
+			all = append(all, p.ID.Partition)
+		}
+		return all, nil
+	}
+	return []int32{int32(c.Int("partition"))}, nil
+}
+
+func didYouMean(name string, commands []*cli.Command) string {
+	var known []string
+	for _, c := range commands {
+		known = append(known, c.Name)
+	}
+	return plugin.DidYouMean(name, known)
+}
+
+// closing closes what a command opened, and reports the first thing that went wrong.
+func closing(h *host.Host, err *error) {
+	if cerr := h.Close(); *err == nil {
+		*err = cerr
+	}
+}
+
+// noArgs refuses arguments that a command does not take: a flag without its dashes would be ignored else.
+func noArgs(c *cli.Context) error {
+	if c.Args().Present() {
+		return abi.Errorf("usage", c.Args().First(), abi.Invalid, "%s takes no arguments; see rsmhost %s --help", c.Command.Name, c.Command.Name)
+	}
+	return nil
+}
+
+func withTimeout(c *cli.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.Context, c.Duration("timeout"))
+}

@@ -1,0 +1,100 @@
+// Command rsmhost reads Kafka's tiered topics through storage plugins, from a command line.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rsmhost/rsmhost/abi"
+)
+
+// The exit codes, of all subcommands.
+const (
+	exitGood    = 0
+	exitFinding = 1 // a Kafka error, or something that was looked for and found
+	exitUsage   = 2 // wrong usage, or it could not look
+)
+
+// finding is an error with which a command did what it was asked for. An empty one was already printed.
+type finding struct{ err error }
+
+func (f finding) Error() string {
+	if f.err == nil {
+		return ""
+	}
+	return f.err.Error()
+}
+
+func (f finding) Unwrap() error { return f.err }
+
+func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
+
+// run is main with its outside given.
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	signal.Ignore(syscall.SIGPIPE) // a closed pipe is an error of a write, so that what is open gets closed
+	err := app(stdout, stderr).RunContext(ctx, args)
+	return report(stderr, err)
+}
+
+func report(stderr io.Writer, err error) int {
+	var f finding
+	switch {
+	case err == nil, errors.Is(err, syscall.EPIPE):
+		return exitGood
+	case errors.As(err, &f):
+		if f.err != nil {
+			fmt.Fprintf(stderr, "rsmhost: %v\n", f.err)
+		}
+		return exitFinding
+	}
+	fmt.Fprintf(stderr, "rsmhost: %s\n", strings.TrimSpace(err.Error()))
+	return exitUsage
+}
+
+func app(stdout, stderr io.Writer) *cli.App {
+	return &cli.App{
+		Name:      "rsmhost",
+		Usage:     "read Kafka's tiered topics through storage plugins",
+		Writer:    stdout,
+		ErrWriter: stderr,
+		Description: `Reads what a broker left behind: segments in a remote tier through a plugin, segments
+in a local log directory, or both, as a consumer would see them.
+
+   rsmhost topics  --metadata dir:/var/kafka/logs
+   rsmhost fetch   -t orders -p 3 --offset 1234 --trace --metadata dir:/var/kafka/logs \
+                   --plugin localfs --plugin-config root=/mnt/tiered
+   rsmhost cat     -t orders -o json --config rsmhost.yaml
+
+Exit status: 0 good, 1 a Kafka error or a finding, 2 wrong usage or could not look.`,
+		Commands: []*cli.Command{
+			topicsCommand(), segmentsCommand(), fetchCommand(), catCommand(), testCommand(), pluginCommand(), configCommand(), versionCommand(),
+		},
+		DisableSliceFlagSeparator: true,
+		HideVersion:               true,
+		ExitErrHandler:            func(*cli.Context, error) {}, // report prints it
+		OnUsageError:              usageError,
+		CommandNotFound:           nil,
+		Action:                    noCommand,
+	}
+}
+
+func usageError(_ *cli.Context, err error, _ bool) error {
+	return abi.Errorf("usage", "", abi.Invalid, "%w; see --help", err)
+}
+
+func noCommand(c *cli.Context) error {
+	if name := c.Args().First(); name != "" {
+		return abi.Errorf("usage", name, abi.Invalid, "no such command%s; see rsmhost --help", didYouMean(name, c.App.Commands))
+	}
+	return cli.ShowAppHelp(c)
+}

@@ -1,0 +1,61 @@
+package config
+
+import "strings"
+
+// Kind is the type of a key's value.
+type Kind int
+
+// The kinds.
+const (
+	Text   Kind = iota
+	List        // of text
+	Map         // from text to text: K=V on the command line
+	Bool        // true, false
+	Number      // a whole number, not negative
+)
+
+// Key declares one key.
+type Key struct {
+	Name     string
+	Kind     Kind
+	Default  string // as text; of Text, Bool and Number
+	Help     string
+	Values   []string // those that are allowed; nil: any
+	FileOnly bool     // no flag: it is granted in writing
+}
+
+// Keys are all keys, in the order of help and of config show.
+var Keys = []Key{
+	{Name: "plugin", Help: "storage plugin: a name in the plugin directory, the path of an executable, or of a .wasm"},
+	{Name: "plugin-config", Kind: Map, Help: "a setting `K=V` of the plugin, checked against the plugin's own schema; repeated"},
+	{Name: "plugin-dir", Kind: List, Help: "directory that plugin names are looked for in (default: beside rsmhost, then the user's data directory); repeated"},
+	{Name: "placement", Values: []string{"wasm", "process", "wasm-isolated"}, Help: "run the plugin as wasm or process (default: as its file is)"},
+	{Name: "secret", Kind: Map, Help: "where a secret `NAME=REF` that the plugin asks for comes from: env:VAR, file:PATH or cmd:COMMAND; repeated"},
+	{Name: "metadata", Help: "remote log metadata: `dir:PATH`, the folder that holds __remote_log_metadata-0 and its siblings"},
+	{Name: "log-dir", Kind: List, Help: "local tier: a Kafka log directory, opened read-only; repeated"},
+	{Name: "cache-dir", Help: "index cache and compiled modules; may be wiped (default: the user's cache directory)"},
+	{Name: "state-dir", Help: "what must not be lost (default: the user's state directory)"},
+	{Name: "kafka-exact", Kind: Bool, Default: "false", Help: "answer as Apache Kafka 4.3 does, warts included"},
+	{Name: "log-level", Default: "warn", Values: []string{"debug", "info", "warn", "error"}, Help: "what is logged on stderr: debug, info, warn or error"},
+	{Name: "log-format", Default: "text", Values: []string{"text", "json"}, Help: "form of the log: text or json"},
+	{Name: "remote.log.reader.threads", Kind: Number, Default: "10", Help: "remote reads that run at once"},
+	{Name: "remote.log.reader.max.pending.tasks", Kind: Number, Default: "100", Help: "remote reads that wait in the queue"},
+	{Name: "remote.log.index.file.cache.total.size.bytes", Kind: Number, Default: "1073741824", Help: "bytes of the index cache on disk"},
+	{Name: "fetch.max.bytes", Kind: Number, Default: "57671680", Help: "bytes of one answer at most"},
+	{Name: "grants.env", Kind: List, FileOnly: true, Help: "environment variables that a process plugin may have beyond PATH, TZ and LANG"},
+}
+
+// Env is the environment variable of a key.
+func (k Key) Env() string {
+	return "RSMHOST_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(k.Name))
+}
+
+// Find gives the key of this name.
+func Find(name string) (Key, bool) {
+	for _, k := range Keys {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return Key{}, false
+}
