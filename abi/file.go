@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// FileKind says what an error of a file operation means: NOT_FOUND, DENIED, or UNAVAILABLE for the rest. An error of
-// os.Root that is no errno is its refusal to leave the directory: DENIED.
+// FileKind says what an error of a file operation means: NOT_FOUND, DENIED, INVALID for a name that no file can have, or
+// UNAVAILABLE for the rest. An error of os.Root that is no errno is its refusal to leave the directory: DENIED.
 func FileKind(err error) Kind {
 	var errno syscall.Errno
 	switch {
@@ -15,6 +15,8 @@ func FileKind(err error) Kind {
 		return NotFound
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ELOOP):
 		return Denied
+	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENAMETOOLONG):
+		return Invalid
 	case errors.As(err, &errno):
 		return Unavailable
 	}

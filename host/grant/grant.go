@@ -30,11 +30,19 @@ func OpenRoots(dirs map[string]string) (*Roots, error) {
 		root, err := os.OpenRoot(dir)
 		if err != nil {
 			r.Close()
-			return nil, abi.Errorf("open directory", name, abi.FileKind(err), "%s=%s: %w", name, dir, err)
+			return nil, abi.Errorf("open directory", name, rootKind(dir, err), "%s=%s: %w", name, dir, err)
 		}
 		r.dirs[name] = root
 	}
 	return r, nil
+}
+
+// rootKind is abi.FileKind, but for os.OpenRoot's word for a file, which is no errno and yet no escape.
+func rootKind(dir string, err error) abi.Kind {
+	if st, statErr := os.Stat(dir); statErr == nil && !st.IsDir() {
+		return abi.NotFound
+	}
+	return abi.FileKind(err)
 }
 
 // Paths gives the directories by name, for messages and for a plugin in this process.

@@ -1,0 +1,203 @@
+// Package kafkabytes writes small pieces of Kafka's files for tests: segments with their indexes, log directories and the
+// metadata topic, in states that a recorded broker does not have.
+package kafkabytes
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+)
+
+// Transactional, Control are the attribute bits of a batch.
+const (
+	Transactional int16 = 0x10
+	Control       int16 = 0x20
+)
+
+// Batch describes a batch to write.
+type Batch struct {
+	Base, Last int64 // both inclusive; one record at each end
+	Size       int   // bytes of the whole batch; 0: as small as it is
+	Epoch      int32
+	Attributes int16
+	ProducerID int64
+}
+
+// Bytes is the batch as Kafka writes it.
+func (b Batch) Bytes(t testing.TB) []byte {
+	t.Helper()
+	value := []byte("v")
+	out := b.encode(t, value)
+	for b.Size > len(out) { // the value's length changes that of its own length field
+		value = append(value, make([]byte, b.Size-len(out))...)
+		if next := b.encode(t, value); len(next) > b.Size {
+			value = value[:len(value)-(len(next)-b.Size)]
+			next = b.encode(t, value)
+			if len(next) != b.Size {
+				t.Fatalf("no batch has exactly %d bytes", b.Size)
+			}
+			return next
+		} else {
+			out = next
+		}
+	}
+	return out
+}
+
+func (b Batch) encode(t testing.TB, value []byte) []byte {
+	t.Helper()
+	h := format.BatchHeader{BaseOffset: b.Base, LastOffset: b.Last, LeaderEpoch: b.Epoch, Attributes: b.Attributes,
+		ProducerID: b.ProducerID, BaseTimestamp: 1000, MaxTimestamp: 1000, BaseSequence: -1}
+	recs := []format.Record{{Offset: b.Base, Timestamp: 1000, Key: []byte{0, 0, 0, 0}, Value: value}}
+	if b.Last > b.Base {
+		recs = append(recs, format.Record{Offset: b.Last, Timestamp: 1000, Value: []byte("last")})
+	}
+	out, err := format.AppendBatch(nil, h, recs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Segment is a segment in memory: what a broker has on disk and uploads.
+type Segment struct {
+	Meta        abi.SegmentMetadata
+	Log         []byte
+	OffsetIndex []byte
+	TxnIndex    []byte // nil: none
+	Epochs      []byte // LEADER_EPOCH index; nil: none
+}
+
+// NewSegment writes batches into a segment whose offset index has an entry for each batch but the first. Its start is the
+// first batch's base, its end the last one's last offset; both may be changed, as may all else.
+func NewSegment(t testing.TB, id abi.TopicIDPartition, number byte, batches ...Batch) *Segment {
+	t.Helper()
+	s := &Segment{}
+	start := batches[0].Base
+	epochs := []abi.LeaderEpoch{{Epoch: batches[0].Epoch, StartOffset: start}}
+	for i, b := range batches {
+		if i > 0 {
+			s.OffsetIndex = AppendEntry(s.OffsetIndex, b.Last-start, int64(len(s.Log)))
+		}
+		if b.Epoch != epochs[len(epochs)-1].Epoch {
+			epochs = append(epochs, abi.LeaderEpoch{Epoch: b.Epoch, StartOffset: b.Base})
+		}
+		s.Log = append(s.Log, b.Bytes(t)...)
+	}
+	s.Meta = abi.SegmentMetadata{TopicIDPartition: id, SegmentID: ID(number), StartOffset: start,
+		EndOffset: batches[len(batches)-1].Last, SizeBytes: int64(len(s.Log)), MaxTimestampMs: 1000, BrokerID: 1,
+		EventTimestampMs: 1000 + int64(number), LeaderEpochs: epochs, TxnIndexEmpty: true}
+	s.Epochs = format.AppendLeaderEpochs(nil, epochs)
+	return s
+}
+
+// ID is a topic's or segment's id for tests.
+func ID(n byte) abi.UUID { return abi.UUID{15: n} }
+
+// AppendEntry appends an entry to an offset index; offset is relative to the segment's base.
+func AppendEntry(index []byte, offset, pos int64) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(index, uint32(offset)), uint32(pos))
+}
+
+// AppendAborted appends an entry to a transaction index.
+func AppendAborted(index []byte, a format.AbortedTxn) []byte {
+	index = append(index, 0, 0)
+	for _, v := range []int64{a.ProducerID, a.FirstOffset, a.LastOffset, a.LastStableOffset} {
+		index = binary.BigEndian.AppendUint64(index, uint64(v))
+	}
+	return index
+}
+
+// Started and Update are the events of a segment's life.
+func Started(s *Segment) *format.SegmentEvent {
+	return &format.SegmentEvent{SegmentMetadata: s.Meta, State: format.CopySegmentStarted}
+}
+
+// Update moves a segment to a state, at a time.
+func Update(s *Segment, state format.SegmentState, ms int64) *format.SegmentUpdateEvent {
+	return &format.SegmentUpdateEvent{TopicIDPartition: s.Meta.TopicIDPartition, SegmentID: s.Meta.SegmentID, BrokerID: 1,
+		EventTimestampMs: ms, CustomMetadata: s.Meta.CustomMetadata, State: state}
+}
+
+// Finished is the two events of each segment that was copied.
+func Finished(segs ...*Segment) []any {
+	var out []any
+	for _, s := range segs {
+		out = append(out, Started(s), Update(s, format.CopySegmentFinished, s.Meta.EventTimestampMs))
+	}
+	return out
+}
+
+// MetadataLog is the metadata topic's log with one batch an event; an event that is bytes is taken as a record's value.
+func MetadataLog(t testing.TB, events ...any) []byte {
+	t.Helper()
+	var log []byte
+	for i, e := range events {
+		value, raw := e.([]byte)
+		if !raw {
+			var err error
+			if value, err = format.AppendRemoteLogMetadata(nil, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var err error
+		h := format.BatchHeader{BaseOffset: int64(i), LastOffset: int64(i), ProducerID: -1, BaseSequence: -1}
+		if log, err = format.AppendBatch(log, h, []format.Record{{Offset: int64(i), Value: value}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return log
+}
+
+// WriteMetadata writes the metadata topic's partition 0 below dir.
+func WriteMetadata(t testing.TB, dir string, events ...any) {
+	t.Helper()
+	WriteFile(t, filepath.Join(dir, "__remote_log_metadata-0", format.SegmentFileName(0, ".log")), MetadataLog(t, events...))
+}
+
+// WriteLog writes segments as a partition of a broker's log directory.
+func WriteLog(t testing.TB, dir string, id abi.TopicIDPartition, segs ...*Segment) {
+	t.Helper()
+	part := filepath.Join(dir, id.String())
+	if !id.TopicID.IsZero() {
+		WriteFile(t, filepath.Join(part, "partition.metadata"), fmt.Appendf(nil, "version: 0\ntopic_id: %s\n", id.TopicID))
+	}
+	var epochs []abi.LeaderEpoch
+	for _, s := range segs {
+		name := filepath.Join(part, format.SegmentFileName(s.Meta.StartOffset, ""))
+		WriteFile(t, name+".log", s.Log)
+		WriteFile(t, name+".index", s.OffsetIndex)
+		if s.TxnIndex != nil {
+			WriteFile(t, name+".txnindex", s.TxnIndex)
+		}
+		for _, e := range s.Meta.LeaderEpochs {
+			if n := len(epochs); n == 0 || epochs[n-1].Epoch != e.Epoch {
+				epochs = append(epochs, e)
+			}
+		}
+	}
+	WriteFile(t, filepath.Join(part, "leader-epoch-checkpoint"), format.AppendLeaderEpochs(nil, epochs))
+}
+
+// WriteCheckpoint writes an offset checkpoint of a log directory, of lines "topic partition offset".
+func WriteCheckpoint(t testing.TB, dir, name string, lines ...string) {
+	t.Helper()
+	WriteFile(t, filepath.Join(dir, name), fmt.Appendf(nil, "0\n%d\n%s\n", len(lines), strings.Join(lines, "\n")))
+}
+
+// WriteFile writes a file and the directories above it.
+func WriteFile(t testing.TB, path string, b []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
