@@ -42,7 +42,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE) // a closed pipe is an error of a write, so that what is open gets closed
-	err := app(stdout, stderr).RunContext(ctx, args)
+	a := app(stdout, stderr)
+	err := a.RunContext(ctx, permute(a, args))
 	return report(stderr, err)
 }
 

@@ -61,7 +61,7 @@ func (c *Config) loadNode(path, prefix string, n ast.Node) error {
 		return abi.Errorf("configure", at(path, n), abi.Invalid, "want keys and values, %q is neither", n.String())
 	}
 	for it := m.MapRange(); it.Next(); {
-		name := prefix + it.Key().(ast.MapKeyNode).GetToken().Value
+		name := prefix + it.Key().GetToken().Value
 		k, known := Find(name)
 		switch {
 		case known:
@@ -151,7 +151,7 @@ func textMap(n ast.Node) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[it.Key().(ast.MapKeyNode).GetToken().Value] = v
+		out[it.Key().GetToken().Value] = v
 	}
 	return out, nil
 }

@@ -114,7 +114,8 @@ func traceTransfer(rd *read, m trace.Mark, w *window, skipped int64) {
 		return
 	}
 	used := w.obj.Evidence()
-	rd.tr.Add(m, "transfer", trace.Bytes(w.moved), []trace.Attr{trace.A("bytes", w.moved), trace.A("reads", used.Reads),
+	took := rd.tr.Since(m) - used.Waited // the plugin's share stands at source
+	rd.tr.AddTook(took, "transfer", trace.Bytes(w.moved), []trace.Attr{trace.A("bytes", w.moved), trace.A("reads", used.Reads),
 		trace.A("skippedBytes", skipped)}, "%s, %s before the offset thrown away", plural(used.Reads, "read"), trace.Bytes(skipped))
 }
 

@@ -73,6 +73,9 @@ type Mark struct{ at time.Duration }
 // Mark begins a step.
 func (t *Trace) Mark() Mark { return Mark{t.Elapsed()} }
 
+// Since is the time since m.
+func (t *Trace) Since(m Mark) time.Duration { return t.Elapsed() - m.at }
+
 // Add ends a step that began at m. detail is a format for people.
 func (t *Trace) Add(m Mark, name, outcome string, attrs []Attr, detail string, args ...any) {
 	if t == nil {

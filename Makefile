@@ -1,0 +1,70 @@
+# What can be done here. Every target does its own set-up; all but `integration` need Go alone.
+
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+SHARED      ?= ../shared
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+BENCHTIME   ?= 1s
+BENCHCOUNT  ?= 1
+FUZZTIME    ?= 20s
+GOFILES     := $(shell git ls-files -co --exclude-standard '*.go')
+
+.PHONY: build demo test check race lint fuzz bench golden integration cover clean help
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: bin/rsmhost bin/rsm-localfs bin/rsm-localfs.wasm ## bin/rsmhost, bin/rsm-localfs, bin/rsm-localfs.wasm
+
+bin/rsmhost: $(GOFILES) go.mod
+	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/rsmhost
+
+bin/rsm-localfs: $(GOFILES) go.mod
+	go build -trimpath -ldflags '-s -w' -o $@ ./plugins/localfs/rsm-localfs
+
+# Go's linker declares no memory maximum and knows no manifest: wasmpack adds both.
+bin/rsm-localfs.wasm: $(GOFILES) go.mod
+	GOOS=wasip1 GOARCH=wasm go build -trimpath -ldflags '-s -w' -buildmode=c-shared -o $@.tmp ./plugins/localfs/rsm-localfs
+	go run ./internal/tools/wasmpack -o $@ $@.tmp
+	rm -f $@.tmp
+
+demo: build ## fetches bundled tiered data through the module and through the process, step by step
+	@sh examples/demo.sh
+
+test: ## every test: needs Go and nothing else
+	go test ./...
+
+race:
+	go test -race ./...
+
+check: lint race ## what CI holds every change against: format, vet, staticcheck, import rules, race, builds, go.mod
+	go build -o /dev/null ./examples/...
+	GOOS=linux  GOARCH=arm64 go vet ./...
+	GOOS=darwin GOARCH=arm64 go vet ./...
+	GOOS=linux  GOARCH=arm64 go build ./...
+	GOOS=darwin GOARCH=arm64 go build ./...
+	GOOS=wasip1 GOARCH=wasm  go vet ./abi ./abi/sdk ./plugins/localfs/...
+	go mod tidy -diff
+
+lint:
+	@test -z "$$(gofmt -l $(GOFILES))" || { echo "not gofmt-ed:"; gofmt -l $(GOFILES); exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go test ./internal/archtest
+
+fuzz: ## each fuzz target for FUZZTIME
+	@sh internal/tools/fuzz.sh $(FUZZTIME)
+
+bench: ## ratios of the placements to built-in code, starts, parsers; never fails on a time
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./internal/e2e ./host/... ./abi/...
+
+golden: ## rewrites the transcripts that tests compare with; review them as code
+	go test ./cmd/rsmhost -update
+
+integration: build ## what needs more than Go: SHARED (fixtures, a real broker) and Java
+	@sh internal/tools/integration.sh $(SHARED)
+
+cover: ## test coverage by package
+	go test -cover ./...
+
+clean: ## removes what was built
+	rm -rf bin
