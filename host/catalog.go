@@ -106,16 +106,16 @@ func (c *catalog) complete(t *Topic) {
 func (c *catalog) elect(t *Topic, local map[string]abi.UUID) {
 	old, ok := c.topics[t.Name]
 	id, isLocal := local[t.Name]
-	if !ok || isLocal && t.ID == id || !(isLocal && old.ID == id) && t.lastEvent() > old.lastEvent() {
+	if !ok || isLocal && t.ID == id || !(isLocal && old.ID == id) && t.lastCopy() > old.lastCopy() {
 		c.topics[t.Name] = t
 	}
 }
 
-func (t *Topic) lastEvent() int64 {
+func (t *Topic) lastCopy() int64 {
 	last := int64(-1)
 	for _, p := range t.Partitions {
 		if p.Remote != nil {
-			last = max(last, p.Remote.LastEventMs())
+			last = max(last, p.Remote.LastCopyMs())
 		}
 	}
 	return last
@@ -287,7 +287,7 @@ func (c *catalog) list() []*Topic {
 			}
 			return 1
 		}
-		return cmp.Compare(b.lastEvent(), a.lastEvent())
+		return cmp.Compare(b.lastCopy(), a.lastCopy())
 	})
 	return out
 }

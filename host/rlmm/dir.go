@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sort"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
@@ -78,13 +77,15 @@ func (s *Store) LoadDir(ctx context.Context, dir string) (*Report, error) {
 }
 
 func (s *Store) loadPartition(ctx context.Context, dir string, r *Report) error {
-	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	entries, err := os.ReadDir(dir) // by name, hence by base offset: the names are padded
 	if err != nil {
-		return abi.E("read metadata", dir, abi.Invalid, err)
+		return abi.E("read metadata", dir, abi.FileKind(err), err)
 	}
-	sort.Strings(files) // by base offset: the names are padded
-	for _, f := range files {
-		if err := s.loadSegment(ctx, f, r); err != nil {
+	for _, e := range entries {
+		if _, ext, ok := format.ParseSegmentFile(e.Name()); !ok || ext != ".log" {
+			continue
+		}
+		if err := s.loadSegment(ctx, filepath.Join(dir, e.Name()), r); err != nil {
 			return err
 		}
 	}

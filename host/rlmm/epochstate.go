@@ -7,8 +7,9 @@ import (
 
 // span is what one finished segment holds of one leader epoch: offsets start to end, both inclusive.
 type span struct {
-	start, end int64
-	seg        *Segment
+	start, end  int64
+	seg         *Segment
+	overwritten bool // another began at start since: Kafka's map has room for one
 }
 
 // epochState is what is known of one leader epoch of a partition: the finished segments by start offset.
@@ -28,7 +29,10 @@ func (e *epochState) finished(start, end int64, seg *Segment) {
 		e.spans = slices.Delete(e.spans, i, n)
 	}
 	i := sort.Search(len(e.spans), func(i int) bool { return e.spans[i].start > start })
-	e.spans = slices.Insert(e.spans, i, span{start, end, seg})
+	for j := i - 1; j >= 0 && e.spans[j].start == start; j-- {
+		e.spans[j].overwritten = true
+	}
+	e.spans = slices.Insert(e.spans, i, span{start: start, end: end, seg: seg})
 	e.highest = max(e.highest, end)
 }
 
@@ -50,9 +54,12 @@ func (e *epochState) lookup(offset int64) *Segment {
 
 // kafkaLookup is lookup as Kafka does it: the segment that begins nearest below offset, or none.
 func (e *epochState) kafkaLookup(offset int64) *Segment {
-	i := sort.Search(len(e.spans), func(i int) bool { return e.spans[i].start > offset })
-	if i == 0 || e.spans[i-1].end < offset {
+	i := sort.Search(len(e.spans), func(i int) bool { return e.spans[i].start > offset }) - 1
+	for i >= 0 && e.spans[i].overwritten {
+		i--
+	}
+	if i < 0 || e.spans[i].end < offset {
 		return nil
 	}
-	return e.spans[i-1].seg
+	return e.spans[i].seg
 }

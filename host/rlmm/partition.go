@@ -24,7 +24,7 @@ type Partition struct {
 	segments map[abi.UUID]*Segment
 	epochs   map[int32]*epochState
 	gone     bool  // the topic is deleted or being deleted
-	lastMs   int64 // event timestamp of the newest event
+	copiedMs int64 // event timestamp of the newest event that tells of a copy
 }
 
 func newPartition(id abi.TopicIDPartition) *Partition {
@@ -97,11 +97,12 @@ func (p *Partition) Deleted() bool {
 	return p.gone
 }
 
-// LastEventMs is the time of the newest event, for telling incarnations of a topic apart.
-func (p *Partition) LastEventMs() int64 {
+// LastCopyMs is the time of the newest event that tells of a copy, begun or finished, for telling incarnations of a topic
+// apart. Deletions do not count: those of a deleted topic go on while the one that took its name is copied.
+func (p *Partition) LastCopyMs() int64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.lastMs
+	return p.copiedMs
 }
 
 // dropped is an event that changes nothing, and why.
@@ -116,13 +117,14 @@ func (p *Partition) apply(event any) error {
 	defer p.mu.Unlock()
 	switch e := event.(type) {
 	case *format.SegmentEvent:
-		p.lastMs = max(p.lastMs, e.EventTimestampMs)
+		p.copiedMs = max(p.copiedMs, e.EventTimestampMs)
 		return p.addLocked(e)
 	case *format.SegmentUpdateEvent:
-		p.lastMs = max(p.lastMs, e.EventTimestampMs)
+		if e.State == format.CopySegmentFinished {
+			p.copiedMs = max(p.copiedMs, e.EventTimestampMs)
+		}
 		return p.updateLocked(e)
 	case *format.PartitionDeleteEvent:
-		p.lastMs = max(p.lastMs, e.EventTimestampMs)
 		p.gone = true
 		if e.State == format.DeletePartitionFinished {
 			p.segments, p.epochs = map[abi.UUID]*Segment{}, map[int32]*epochState{}
