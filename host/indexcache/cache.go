@@ -47,10 +47,11 @@ type key struct {
 
 // flight is one load that others wait for. Its fields are written before done is closed.
 type flight struct {
-	done chan struct{}
-	data []byte
-	from Origin
-	err  error
+	done   chan struct{}
+	data   []byte
+	from   Origin
+	err    error
+	gaveUp bool // err is the leader's context's: whoever waits may still succeed
 }
 
 // Cache is the index cache. Lock order: mu alone; nothing is loaded, read or written while it is held.
@@ -149,21 +150,17 @@ func (c *Cache) get(ctx context.Context, seg *abi.SegmentMetadata, t abi.IndexTy
 			return nil, "", abi.E("index", seg.Key()+" "+t.String(), abi.KindOf(ctx.Err()), context.Cause(ctx))
 		case <-f.done:
 		}
-		if f.err == nil || !gaveUp(f.err) {
+		if !f.gaveUp {
 			return f.data, f.from, f.err
 		}
 	}
-}
-
-func gaveUp(err error) bool {
-	k := abi.KindOf(err)
-	return k == abi.Cancelled || k == abi.Deadline
 }
 
 // lead does the load of a flight and ends it, also when the loader panics.
 func (c *Cache) lead(ctx context.Context, f *flight, k key, seg *abi.SegmentMetadata, load Loader, check func([]byte) error) {
 	f.err = errors.New("the load was given up")
 	defer func() {
+		f.gaveUp = f.err != nil && ctx.Err() != nil
 		c.mu.Lock()
 		delete(c.flights, k)
 		if f.err == nil {
