@@ -60,8 +60,9 @@ bench: ## ratios of the placements to built-in code, starts, parsers; never fail
 golden: ## rewrites the transcripts that tests compare with; review them as code
 	go test ./cmd/rsmhost -update
 
-integration: build ## what needs more than Go: SHARED (fixtures, a real broker) and Java
-	@sh internal/tools/integration.sh $(SHARED)
+integration: ## what needs more than Go: SHARED (recorded brokers, a real one), Java 17 and Maven
+	@test -d "$(SHARED)/fixtures" || { echo "SHARED=$(SHARED) holds no fixtures/: run make integration SHARED=<the folder with fixtures/ and kafka/>"; exit 1; }
+	SHARED="$(abspath $(SHARED))" go test -tags integration -count=1 -timeout 30m -run 'TestRealBroker|TestSharedFixtures' ./internal/e2e
 
 cover: ## test coverage by package
 	go test -cover ./...

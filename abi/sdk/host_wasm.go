@@ -42,6 +42,10 @@ func hostOutWrite(ptr unsafe.Pointer, size uint32) uint64
 //go:wasmimport rsm_host_1 out_end
 func hostOutEnd(bytes int64, crc uint32) uint64
 
+//go:wasmimport rsm_host_1 crc32c
+//go:noescape
+func hostCRC32C(crc uint32, ptr unsafe.Pointer, size uint32) uint64
+
 // mainMain is the program's main. A wasip1 reactor runs the package initializers and no main (golang.org/issue/65199);
 // the plugin is handed to Main there, so the SDK calls it. The runtime reaches it the same way.
 //

@@ -4,7 +4,6 @@ package sdk
 
 import (
 	"context"
-	"hash/crc32"
 	"io"
 	"slices"
 	"time"
@@ -164,8 +163,6 @@ func fetch(op string, seg *abi.SegmentMetadata, run func(context.Context) (*abi.
 	return result
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // send moves r to the host in large pieces: what a piece costs beside its bytes is then nothing.
 func send(r io.Reader) error {
 	if scratch.piece == nil {
@@ -176,9 +173,9 @@ func send(r io.Reader) error {
 	for {
 		n, err := readPiece(r, scratch.piece)
 		if n > 0 {
-			b := scratch.piece[:n]
-			sent, sum = sent+int64(n), crc32.Update(sum, castagnoli, b)
-			if r := wasm.Result(hostOutWrite(bytesPtr(b))); r.Kind() != 0 {
+			ptr, size := bytesPtr(scratch.piece[:n])
+			sent, sum = sent+int64(n), wasm.Result(hostCRC32C(sum, ptr, size)).Value()
+			if r := wasm.Result(hostOutWrite(ptr, size)); r.Kind() != 0 {
 				return abi.Errorf("write", "", r.Kind(), "the host takes no more of the stream")
 			}
 		}

@@ -67,8 +67,8 @@ type Func struct {
 	Results string
 }
 
-// HostFuncs lists the functions of Module. A pointer and a length of bytes outside the guest's memory are INVALID, and
-// nothing is written then.
+// HostFuncs lists the functions of Module. All answer with a Result but remaining_ms and now. A pointer and a length that
+// reach out of the guest's memory are INVALID, and nothing is written then.
 //
 //	request(ptr, cap)            copies the request to ptr. value: its size. A cap below it is EXHAUSTED with the size
 //	reply(ptr, len)              appends to the reply. value: its size so far. Past MaxReply it is EXHAUSTED
@@ -81,6 +81,8 @@ type Func struct {
 //	file_read(root, path, off, ptr, len)   value: bytes read; EOF where the file ends with them
 //	out_write(ptr, len)          after a reply of a Source without a location: the next bytes. CANCELLED: the reader is gone
 //	out_end(bytes, crc32c)       the stream is complete: its length and CRC32C (Castagnoli)
+//	crc32c(crc, ptr, len)        value: the CRC32C of what crc is of (0: nothing) and these bytes. A guest takes a
+//	                             hundred times as long for it
 func HostFuncs() []Func {
 	return []Func{
 		{Core, "request", "ii", "I"},
@@ -94,5 +96,6 @@ func HostFuncs() []Func {
 		{File, "file_read", "iiiiIii", "I"},
 		{Out, "out_write", "ii", "I"},
 		{Out, "out_end", "Ii", "I"},
+		{Out, "crc32c", "iii", "I"},
 	}
 }

@@ -2,7 +2,7 @@ package wasm
 
 import "github.com/rsmhost/rsmhost/abi"
 
-// Result is what every function of this form returns, in both directions, but for "now" and "remaining_ms" (see Func).
+// Result is what every function of this form returns, in both directions, but for "now" and "remaining_ms" (see HostFuncs).
 //
 // The bits of the i64, from the highest:
 //

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -18,13 +19,15 @@ import (
 
 // What a compiled module is, is native code that this process will run, and wazero checks little of what it reads back: a
 // CRC32 over the code, and nothing over the tables that say where its functions begin. So every entry of ours is a
-// directory with the sum of each of its files, made whole or not at all:
+// directory with the sums of each of its files, made whole or not at all:
 //
 //	<CacheDir>/wazero-v1.12.0-linux-amd64/<hash of the module>/sums
 //	                                                          /...   (wazero's own files)
 //
 // An entry that does not match its sums is removed, and the module is compiled. So is one of another version of wazero,
-// because it is another directory. What others may write to is not read at all.
+// because it is another directory. What others may write to is not read at all: the sums are against damage, and the mode
+// of the directory against people. So two CRCs do, of two polynomials that the processor has instructions for; SHA-256
+// took 11 ms of the 80 in which a Go module starts.
 
 const (
 	wazeroModule = "github.com/tetratelabs/wazero"
@@ -131,7 +134,7 @@ func writeSynced(path, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// sums lists the files below dir with their SHA-256, but for the list itself.
+// sums lists the files below dir with their sums, but for the list itself.
 func sums(dir string) (string, error) {
 	var lines []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -145,20 +148,33 @@ func sums(dir string) (string, error) {
 		if !d.Type().IsRegular() {
 			return fmt.Errorf("%s is not a regular file", rel)
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		h := sha256.New()
-		if _, err := io.Copy(h, f); err != nil {
-			return err
-		}
-		lines = append(lines, hex.EncodeToString(h.Sum(nil))+"  "+filepath.ToSlash(rel)+"\n")
-		return nil
+		sum, err := fileSum(path)
+		lines = append(lines, sum+"  "+filepath.ToSlash(rel)+"\n")
+		return err
 	})
 	slices.Sort(lines)
 	return strings.Join(lines, ""), err
+}
+
+func fileSum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	buf := make([]byte, 256<<10)
+	var c, ieee uint32
+	size := 0
+	for {
+		n, err := f.Read(buf)
+		c, ieee, size = crc32.Update(c, castagnoli, buf[:n]), crc32.Update(ieee, crc32.IEEETable, buf[:n]), size+n
+		if err == io.EOF {
+			return fmt.Sprintf("%08x%08x %d", c, ieee, size), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
 }
 
 // trim removes what was not used for cacheAge, and what a process left behind that died while it compiled.

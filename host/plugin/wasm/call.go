@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -36,8 +37,10 @@ type call struct {
 	lie    error      // the first thing that it told and that is not so
 
 	stream   *stream
-	onStream func()      // frees the call's place among those that do not stream
-	answer   chan answer // has room for the one answer of a fetch
+	onStream func() // frees the call's place among those that do not stream
+	done     <-chan struct{}
+	cause    func() error // why done is closed
+	answer   chan answer  // has room for the one answer of a fetch
 }
 
 // answer is what a fetch is waiting for.
@@ -120,9 +123,12 @@ func (c *call) judge(word abiwasm.Result) *abi.Error {
 // trapped says why a call ended without returning.
 func (c *call) trapped(ctx context.Context, trap error) *abi.Error {
 	exit := (*sys.ExitError)(nil)
-	switch exited := errors.As(trap, &exit); {
-	case ctx.Err() != nil:
+	exited := errors.As(trap, &exit)
+	if ctx.Err() != nil {
 		return c.interrupted(ctx)
+	}
+	c.inst.log.to.LogAttrs(ctx, slog.LevelWarn, "the plugin's instance ends and is replaced", slog.String("op", c.op), slog.Any("err", trap))
+	switch {
 	case c.inst.full():
 		return c.host(abi.Exhausted, "the module used up its memory, %d MiB (%s)", c.inst.size()>>20, firstLine(trap))
 	case exited:
@@ -133,7 +139,8 @@ func (c *call) trapped(ctx context.Context, trap error) *abi.Error {
 
 // interrupted says why a call was stopped.
 func (c *call) interrupted(ctx context.Context) *abi.Error {
-	return c.host(interruption(ctx), "stopped after %v: %w", c.age(), context.Cause(ctx))
+	cause := context.Cause(ctx)
+	return c.host(interruption(cause), "stopped after %v: %w", c.age(), cause)
 }
 
 // firstLine leaves a guest's stack trace out of an error.

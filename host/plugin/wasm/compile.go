@@ -2,7 +2,6 @@ package wasm
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
@@ -96,7 +95,7 @@ func (p *Plugin) compileIn(ctx context.Context, module []byte, memoryCap int64, 
 		if cache != nil {
 			cache.Close(ctx)
 		}
-		return abi.E("load", p.name, compileKind(ctx), fmt.Errorf("the module cannot be compiled: %w", err))
+		return abi.E("compile", "", compileKind(ctx), err)
 	}
 	p.runtime, p.compiled, p.cache = rt, compiled, cache
 	return nil
@@ -105,7 +104,7 @@ func (p *Plugin) compileIn(ctx context.Context, module []byte, memoryCap int64, 
 // compileKind tells a module that the compiler refuses from a caller who gave up.
 func compileKind(ctx context.Context) abi.Kind {
 	if ctx.Err() != nil {
-		return interruption(ctx)
+		return interruption(context.Cause(ctx))
 	}
 	return abi.Invalid
 }

@@ -78,9 +78,9 @@ func (l *leash) end() {
 	l.cancel(nil)
 }
 
-// interruption is the kind of error for a call whose context is done.
-func interruption(ctx context.Context) abi.Kind {
-	switch cause := context.Cause(ctx); {
+// interruption is the kind of error for a call whose context is done, by the context's cause.
+func interruption(cause error) abi.Kind {
+	switch {
 	case errors.Is(cause, errTimeout), errors.Is(cause, context.DeadlineExceeded):
 		return abi.Deadline
 	case errors.Is(cause, errClosing):

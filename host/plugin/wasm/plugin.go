@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (o *Options) setDefaults() {
 	if o.MemoryCap <= 0 {
 		o.MemoryCap = DefaultMemoryCap
 	}
-	o.MemoryCap = min(o.MemoryCap, 4<<30) // that is as far as 32 bits go
+	o.MemoryCap = min(max(o.MemoryCap, pageSize), 1<<32-pageSize) // one page less than what 32 bits address: its size fits too
 	if o.Instances <= 0 {
 		o.Instances = min(runtime.GOMAXPROCS(0), 8)
 	}
@@ -129,11 +130,7 @@ func Load(ctx context.Context, o Options) (*Plugin, error) {
 	o.setDefaults()
 	p, err := load(ctx, o)
 	if err != nil {
-		e := abi.AsError("load", o.Path, err)
-		if e.Op == "vet" {
-			e.Op, e.Subject = "load", o.Path
-		}
-		return nil, e
+		return nil, abi.E("load", o.Path, abi.KindOf(err), err)
 	}
 	return p, nil
 }
@@ -165,23 +162,25 @@ func load(ctx context.Context, o Options) (*Plugin, error) {
 func readModule(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, abi.E("load", path, abi.FileKind(err), err)
+		return nil, abi.E("open", "", abi.FileKind(err), err)
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return nil, abi.Errorf("load", path, abi.Invalid, "not a regular file")
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return nil, abi.Errorf("open", "", abi.Invalid, "not a regular file")
 	}
-	module, err := io.ReadAll(io.LimitReader(f, maxModule+1))
-	if err != nil {
-		return nil, abi.E("load", path, abi.FileKind(err), err)
+	var b bytes.Buffer
+	b.Grow(int(min(st.Size(), maxModule)) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(f, maxModule+1)); err != nil {
+		return nil, abi.E("read", "", abi.FileKind(err), err)
 	}
-	return module, nil
+	return b.Bytes(), nil
 }
 
 // prepare links the host's functions and reads the manifest.
 func (p *Plugin) prepare(ctx context.Context, v *vetted) error {
 	if err := linkHost(ctx, p.runtime, v.imports); err != nil {
-		return fmt.Errorf("linking the host's functions: %w", err)
+		return abi.E("link", "", abi.Internal, err)
 	}
 	doc := v.manifest
 	if doc == nil {
@@ -193,7 +192,7 @@ func (p *Plugin) prepare(ctx context.Context, v *vetted) error {
 	}
 	info, err := abiwasm.DecodeInfo(doc)
 	if err != nil {
-		return fmt.Errorf("the module's manifest cannot be read: %w", err)
+		return fmt.Errorf("what the module says about itself cannot be read: %w", err)
 	}
 	p.info = *info
 	return nil
@@ -282,11 +281,8 @@ func (p *Plugin) Probe(ctx context.Context) error {
 	return err
 }
 
-// drainTime bounds Close where its context has no deadline, and stopTime what it takes after that to stop what still runs.
-const (
-	drainTime = 10 * time.Second
-	stopTime  = 2 * time.Second
-)
+// drainTime bounds Close where its context has no deadline.
+const drainTime = 10 * time.Second
 
 // Close takes no more calls, waits for those that run until ctx is done (10 seconds where it has no deadline), stops the
 // rest, and frees the module. It may be called again.
@@ -307,7 +303,7 @@ func (p *Plugin) Close(ctx context.Context) error {
 	}
 	if !wait(ctx, idle) {
 		p.stopRunning()
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*p.grace)
 		defer cancel()
 		if !wait(stop, idle) {
 			return abi.Errorf("close", p.name, abi.Unavailable, "%d calls of the module cannot be stopped; its memory is not freed", p.Stats().Running)

@@ -130,6 +130,27 @@ func TestCloseLetsACallFinish(t *testing.T) {
 	}
 }
 
+// Freeing a module under a call that does not end would take the process with it.
+func TestCloseDoesNotFreeWhatStillRuns(t *testing.T) {
+	p := ready(t, Options{}, nil)
+	p.grace = 10 * time.Millisecond
+	_, stuck, err := p.enter(t.Context(), "stuck", configured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		if err := p.Close(ctx); !errors.Is(err, abi.Unavailable) || p.Stats().Instances != 1 {
+			t.Errorf("close: %v, %+v", err, p.Stats())
+		}
+	}
+	p.leave(stuck)
+	if err := p.Close(ctx); err != nil || p.Stats().Instances != 0 {
+		t.Errorf("close: %v, %+v", err, p.Stats())
+	}
+}
+
 // A module is swapped by closing it while calls run in it: none may see freed memory.
 func TestCloseUnderLoad(t *testing.T) {
 	for range 5 {

@@ -78,7 +78,8 @@ func (p *Plugin) await(ctx context.Context, c *call, export string) answer {
 	case a := <-c.answer:
 		return a
 	case <-grace.C: // whatever it still answers, nobody reads: its context is done
-		return answer{err: abi.Errorf(c.op, c.name, interruption(ctx), "no answer after %v: %w", c.age(), context.Cause(ctx))}
+		cause := context.Cause(ctx)
+		return answer{err: abi.Errorf(c.op, c.name, interruption(cause), "no answer after %v: %w", c.age(), cause)}
 	}
 }
 
@@ -97,6 +98,7 @@ func (p *Plugin) serve(ctx context.Context, c *call, export string) {
 		return
 	}
 	c.onStream = func() { p.pool.toStream(at) }
+	c.done, c.cause = ctx.Done(), func() error { return context.Cause(ctx) }
 	c.reply = c.inst.reply
 	failure, spoiled := c.run(ctx, c.inst.exports[export])
 	if c.trap {
@@ -155,7 +157,7 @@ func (p *Plugin) lease(ctx context.Context, c *call) (*place, error) {
 	at, err := p.pool.enter(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, abi.Errorf(c.op, c.name, interruption(ctx), "waited %v for an instance: %w", c.age(), err)
+			return nil, abi.Errorf(c.op, c.name, interruption(err), "waited %v for an instance: %w", c.age(), err)
 		}
 		return nil, abi.E(c.op, c.name, abi.KindOf(err), errors.Unwrap(err))
 	}

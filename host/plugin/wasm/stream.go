@@ -57,6 +57,22 @@ func (s *stream) Read(p []byte) (int, error) {
 		return 0, s.err
 	case <-s.closed:
 		return 0, errClosedStream
+	case <-s.call.done:
+		return 0, s.interrupted()
+	}
+}
+
+// interrupted ends a Read whose context is done. The guest mostly says why in a moment; one that hangs does not keep its
+// reader. A call that ends well ends the stream before its context.
+func (s *stream) interrupted() error {
+	grace := time.NewTimer(unwindGrace)
+	defer grace.Stop()
+	select {
+	case <-s.ended:
+		return s.err
+	case <-grace.C:
+		c := s.call
+		return abi.Errorf(c.op, c.name, interruption(c.cause()), "the stream stands still: %w", c.cause())
 	}
 }
 
@@ -79,7 +95,7 @@ func (s *stream) write(ctx context.Context, b []byte) abi.Kind {
 		case <-s.closed:
 			return abi.Cancelled
 		case <-ctx.Done():
-			return interruption(ctx)
+			return interruption(context.Cause(ctx))
 		case p := <-s.want:
 			n := copy(p, rest)
 			rest = rest[n:]
