@@ -335,9 +335,9 @@ func TestInitializeThatFailsIsAnErrorOfLoad(t *testing.T) {
 		a := plugin(nil, nil)
 		a.exports = append(a.exports, asmExport{abiwasm.Initialize, kindFunc, len(imports) + len(a.funcs)})
 		a.funcs = append(a.funcs, asmFunc{">", tt.body})
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		if tt.kind == 0 {
-			ctx = t.Context()
+		ctx, cancel := context.WithCancel(t.Context())
+		if tt.kind == abi.Deadline {
+			ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 		}
 		p, err := Load(ctx, Options{Path: store(t, a.bytes())})
 		cancel()

@@ -196,7 +196,7 @@ func TestThereIsNoFileSystem(t *testing.T) {
 // TestAnInstanceThatMisbehavesIsReplaced walks through what a guest may do to itself. Each costs its instance, says why, and
 // leaves the plugin as good as new.
 func TestAnInstanceThatMisbehavesIsReplaced(t *testing.T) {
-	p := ready(t, Options{Name: "mine", Instances: 1, MemoryCap: 32 << 20}, nil)
+	p := ready(t, Options{Name: "mine", Instances: 1}, nil)
 	for _, tt := range []struct {
 		topic   string
 		kind    abi.Kind
@@ -206,7 +206,7 @@ func TestAnInstanceThatMisbehavesIsReplaced(t *testing.T) {
 		{"panic=now", abi.Internal, "panic: boom now", 0},
 		{"exit", abi.Internal, "ended itself with status 7", 0},
 		{"bomb", abi.Exhausted, "memory", 0},
-		{"loop", abi.Deadline, "deadline exceeded", 100 * time.Millisecond},
+		{"loop", abi.Deadline, "deadline exceeded", 300 * time.Millisecond},
 	} {
 		if got := inline(t, p, "calls"); got != "1" {
 			t.Errorf("before %s: call %s of an instance that should be new", tt.topic, got)
@@ -229,7 +229,8 @@ func TestAnInstanceThatMisbehavesIsReplaced(t *testing.T) {
 }
 
 func TestCallTimeoutBoundsACallWithoutDeadline(t *testing.T) {
-	p := ready(t, Options{CallTimeout: 100 * time.Millisecond}, nil)
+	p := ready(t, Options{}, nil)
+	p.callTimeout = 100 * time.Millisecond
 	if _, err := ask(context.Background(), p, "loop"); !errors.Is(err, abi.Deadline) {
 		t.Errorf("%v", err)
 	}
@@ -245,7 +246,7 @@ func TestCancelEndsACall(t *testing.T) {
 }
 
 func TestInstanceOverItsHighWaterMarkIsReplaced(t *testing.T) {
-	p := ready(t, Options{MemoryCap: 32 << 20}, nil)
+	p := ready(t, Options{}, nil)
 	inline(t, p, "hold=1")
 	if s := p.Stats(); s.Replaced != 0 {
 		t.Errorf("after 1 MiB: %+v", s)

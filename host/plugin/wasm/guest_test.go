@@ -67,6 +67,9 @@ func loadGuest(t testing.TB, o Options) *Plugin {
 	if o.CacheDir == "" {
 		o.CacheDir = filepath.Join(shared, "cache")
 	}
+	if o.MemoryCap == 0 {
+		o.MemoryCap = 32 << 20 // one for all: it is part of what the compiled form is kept under
+	}
 	p, err := Load(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
