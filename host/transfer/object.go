@@ -19,6 +19,7 @@ type Object struct {
 
 	src  *abi.Source
 	base int64 // where the source's bytes begin in the object: 0 for scope OBJECT
+	end  int64 // exclusive end of the range that src was asked for; only with scope RANGE and streams
 	body body  // of src
 	want int64 // exclusive end of what the read expects to need
 	used Evidence
@@ -100,15 +101,33 @@ func (o *Object) readSome(ctx context.Context, p []byte, off int64) (n int, more
 		return 0, false, err
 	}
 	n, err = o.body.readAt(ctx, p, off-o.base)
-	if s, ok := o.body.(*streamBody); ok && s.pos == s.length && (err == nil || errors.Is(err, io.EOF)) {
-		o.finish()
-		return n, true, nil
+	if s, ok := o.body.(*streamBody); ok && s.pos == s.length && err == nil {
+		err = io.EOF
 	}
-	if errors.Is(err, io.EOF) && n > 0 && o.src.Location != nil && o.src.Location.Scope == abi.ScopeRange {
-		o.finish()
-		return n, true, nil
+	if !errors.Is(err, io.EOF) {
+		return n, false, err
 	}
-	return n, false, err
+	more, err = o.ended(off + int64(n))
+	return n, more, err
+}
+
+// ended says what it means that a body has no byte at position at: that the range asked for is over and more may be asked
+// for, that the object is, or that bytes are missing.
+func (o *Object) ended(at int64) (more bool, err error) {
+	size := o.Size()
+	if !o.whole() && (at >= o.end || at == size) {
+		o.finish()
+		return true, nil
+	}
+	if size >= 0 && at < size {
+		return false, abi.Errorf("read", o.subject, abi.Corrupt, "the bytes end at %d, and %d were promised", at, size)
+	}
+	return false, io.EOF
+}
+
+// whole reports a source that answers for all of the object.
+func (o *Object) whole() bool {
+	return o.src.Location != nil && o.src.Location.Scope == abi.ScopeObject
 }
 
 // finish closes a body that was read to the end it was asked for, and keeps what its Source said of the object.
@@ -142,19 +161,21 @@ func (o *Object) ensure(ctx context.Context, off, end int64) error {
 	o.used.Asked++
 	o.used.Waited += o.mover.now().Sub(asked)
 	if err != nil {
+		src.Close() // whoever answers with both is not trusted with either
 		return err
 	}
 	if err := check(o.subject, src); err != nil {
 		return errors.Join(err, src.Close())
 	}
 	o.mover.keep(o.key, src)
+	o.end = r.End + 1
 	base := off
 	if src.Location != nil && src.Location.Scope == abi.ScopeObject {
 		base = 0
 	}
 	length := r.Len()
 	if src.OriginalSize >= 0 {
-		length = min(length, src.OriginalSize-off)
+		length = max(0, min(length, src.OriginalSize-off))
 	}
 	return o.open(src, base, length)
 }
@@ -216,6 +237,7 @@ func (o *Object) Close() error {
 // ReadAll reads the object whole, max bytes at most: more is EXHAUSTED.
 func (o *Object) ReadAll(ctx context.Context, max int64) ([]byte, error) {
 	var out []byte
+	o.Expect(abi.ToEnd)
 	piece := int64(64 << 10)
 	for {
 		if size := o.Size(); size > int64(len(out)) {
@@ -231,7 +253,7 @@ func (o *Object) ReadAll(ctx context.Context, max int64) ([]byte, error) {
 			return nil, abi.Errorf("read", o.subject, abi.Exhausted, "larger than %d bytes", max)
 		}
 		if errors.Is(err, io.EOF) {
-			return out, o.whole(int64(len(out)))
+			return out, o.complete(int64(len(out)))
 		}
 		if err != nil {
 			return nil, err
@@ -239,7 +261,7 @@ func (o *Object) ReadAll(ctx context.Context, max int64) ([]byte, error) {
 	}
 }
 
-func (o *Object) whole(n int64) error {
+func (o *Object) complete(n int64) error {
 	if size := o.Size(); size >= 0 && n != size {
 		return abi.Errorf("read", o.subject, abi.Corrupt, "%d bytes came, %d were promised", n, size)
 	}
