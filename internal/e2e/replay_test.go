@@ -69,16 +69,37 @@ func openHost(t testing.TB, cfg host.Config) *host.Host {
 	return h
 }
 
-func TestReplayFixturesBuiltIn(t *testing.T) {
-	for _, fixture := range fixtureNames(t) {
-		for _, mode := range []string{"location", "stream"} {
-			for _, exact := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%s/%s/exact=%v", fixture, mode, exact), func(t *testing.T) {
-					t.Parallel()
-					cfg := fixtureConfig(builtIn(t, filepath.Join(fixtures, fixture, "remote"), mode), fixture)
-					cfg.KafkaExact = exact
-					replayFile(t, openHost(t, cfg), filepath.Join(fixtures, fixture, "golden", "fetch.jsonl"), exact)
-				})
+// loaded gives localfs as a plugin of its own. The directories of compiled modules are one, those of indexes are not: an
+// index that one mode brought must not hide what the other brings.
+func loaded(t testing.TB, plugin, root, mode string) host.Config {
+	t.Helper()
+	cache := t.TempDir()
+	if err := os.Symlink(artifacts(t).cache, filepath.Join(cache, "modules")); err != nil {
+		t.Fatal(err)
+	}
+	return host.Config{Plugin: plugin, PluginConfig: map[string]string{"root": root, "mode": mode}, CacheDir: cache}
+}
+
+// placements are the ways to run localfs.
+var placements = map[string]func(t testing.TB, root, mode string) host.Config{
+	"built-in": builtIn,
+	"wasm":     func(t testing.TB, root, mode string) host.Config { return loaded(t, artifacts(t).wasm, root, mode) },
+	"process":  func(t testing.TB, root, mode string) host.Config { return loaded(t, artifacts(t).process, root, mode) },
+}
+
+// TestReplay holds every recorded fetch of every fixture against the host, in every placement and both forms of a Source.
+func TestReplay(t *testing.T) {
+	for placement, config := range placements {
+		for _, fixture := range fixtureNames(t) {
+			for _, mode := range []string{"location", "stream"} {
+				for _, exact := range []bool{true, false} {
+					t.Run(fmt.Sprintf("%s/%s/%s/exact=%v", placement, fixture, mode, exact), func(t *testing.T) {
+						t.Parallel()
+						cfg := fixtureConfig(config(t, filepath.Join(fixtures, fixture, "remote"), mode), fixture)
+						cfg.KafkaExact = exact
+						replayFile(t, openHost(t, cfg), filepath.Join(fixtures, fixture, "golden", "fetch.jsonl"), exact)
+					})
+				}
 			}
 		}
 	}

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/rsmhost/rsmhost/abi/sdk"
+	"github.com/rsmhost/rsmhost/host/plugin"
+)
+
+// stalls is the name under which this test binary is a plugin that never finishes a stream.
+const stalls = "rsm-stalls"
+
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == stalls {
+		sdk.Main(stallingPlugin())
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if dir := artifactsDir; dir != "" {
+			os.RemoveAll(dir)
+		}
+		os.Exit(code)
+	}))
+}
+
+// built is what the tests run, as `make build` makes it, but for the stamps.
+type built struct {
+	host    string // rsmhost
+	process string // rsm-localfs
+	wasm    string // rsm-localfs.wasm
+	cache   string // for compiled modules
+}
+
+var artifactsDir string // set by buildArtifacts
+
+var buildOnce = sync.OnceValues(buildArtifacts)
+
+// artifacts builds the host and its plugin, once a run.
+func artifacts(t testing.TB) built {
+	t.Helper()
+	b, err := buildOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func buildArtifacts() (built, error) {
+	if _, err := exec.LookPath("go"); err != nil {
+		return built{}, fmt.Errorf("these tests build the plugin that they run, and need the go command: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "e2e")
+	if err != nil {
+		return built{}, err
+	}
+	artifactsDir = dir
+	b := built{host: filepath.Join(dir, "rsmhost"), process: filepath.Join(dir, "rsm-localfs"), wasm: filepath.Join(dir, "rsm-localfs.wasm"),
+		cache: filepath.Join(dir, "cache")}
+	const module = "github.com/rsmhost/rsmhost/"
+	if err := errors.Join(
+		goCommand(nil, "build", "-o", b.host, module+"cmd/rsmhost"),
+		goCommand(nil, "build", "-o", b.process, module+"plugins/localfs/rsm-localfs"),
+		goCommand([]string{"GOOS=wasip1", "GOARCH=wasm"}, "build", "-buildmode=c-shared", "-o", b.wasm, module+"plugins/localfs/rsm-localfs"),
+		goCommand(nil, "run", module+"internal/tools/wasmpack", b.wasm),
+	); err != nil {
+		return built{}, err
+	}
+	return b, b.compile()
+}
+
+// compile fills the cache of compiled modules, so that the tests do not all compile the same one at once.
+func (b built) compile() error {
+	p, err := plugin.Load(context.Background(), plugin.Options{Ref: b.wasm, CacheDir: b.cache})
+	if err != nil {
+		return err
+	}
+	return p.Close(context.Background())
+}
+
+func goCommand(env []string, args ...string) error {
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
