@@ -81,7 +81,7 @@ func (l *Log) producers() (map[int64]int64, int64, error) {
 		name := format.SegmentFileName(l.snapshots[i], ".snapshot")
 		states, err := readFile(l.Path, name, format.ParseProducerSnapshot)
 		if err != nil {
-			if abi.KindOf(err) != abi.Corrupt {
+			if k := abi.KindOf(err); k != abi.Corrupt && k != abi.Unsupported {
 				return nil, 0, err
 			}
 			l.find("%s: %v; an older one is used", filepath.Join(l.Path, name), err)
