@@ -143,7 +143,7 @@ func (s *stream) write(p *reader.PartitionData, records []format.Record) error {
 		if s.form == "json" {
 			err = enc.Encode(newRecordDoc(s.topic.Name, s.partition, &records[i]))
 		} else {
-			err = writeRecordLine(s.out, &records[i], width)
+			err = writeRecordLine(s.out, fmt.Sprintf("%d:%d", s.partition, records[i].Offset), &records[i], width)
 		}
 		if err != nil {
 			return err

@@ -189,7 +189,7 @@ func (f *fetch) table(w io.Writer, p *reader.PartitionData, records []format.Rec
 	}
 	width := keyWidth(shown)
 	for i := range shown {
-		if err := writeRecordLine(w, &shown[i], width); err != nil {
+		if err := writeRecordLine(w, strconv.FormatInt(shown[i].Offset, 10), &shown[i], width); err != nil {
 			return err
 		}
 	}

@@ -51,9 +51,9 @@ func newRecordDoc(topic string, partition int32, r *format.Record) recordDoc {
 	return d
 }
 
-// writeRecordLine writes a record for people: offset, time, key, value, and headers where there are any.
-func writeRecordLine(w io.Writer, r *format.Record, keyWidth int) error {
-	line := fmt.Sprintf("%8d  %s  %s  %s", r.Offset, timestamp(r.Timestamp), pad(printable(r.Key, 24), keyWidth), printable(r.Value, 72))
+// writeRecordLine writes a record for people: its place, time, key, value, and headers where there are any.
+func writeRecordLine(w io.Writer, place string, r *format.Record, keyWidth int) error {
+	line := fmt.Sprintf("%8s  %s  %s  %s", place, timestamp(r.Timestamp), pad(printable(r.Key, 24), keyWidth), printable(r.Value, 72))
 	for _, h := range r.Headers {
 		line += fmt.Sprintf("  %s=%s", printable([]byte(h.Key), 24), printable(h.Value, 24))
 	}

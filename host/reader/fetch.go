@@ -3,6 +3,7 @@ package reader
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -63,7 +64,7 @@ type read struct {
 func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 	resp := &FetchResponse{Partitions: make([]PartitionData, len(req.Partitions))}
 	reads := make([]read, len(req.Partitions))
-	limit, first := max(req.MaxBytes, 0), true
+	limit, first := min(max(req.MaxBytes, 0), math.MaxInt32), true
 	for i := range req.Partitions {
 		rd := &reads[i]
 		*rd = read{req: &req.Partitions[i], out: &resp.Partitions[i], iso: req.Isolation, tr: req.Partitions[i].Trace,
@@ -159,13 +160,16 @@ func (r *Reader) readRemote(ctx context.Context, reads []read) {
 			continue
 		}
 		wg.Go(func() {
-			err := r.pool.do(ctx, func() {
-				if err := r.remote(ctx, rd); err != nil {
-					rd.fail(err)
-				}
-			})
-			if err != nil {
-				rd.fail(err)
+			var failed error
+			if err := r.pool.do(ctx, func() { failed = r.remote(ctx, rd) }); err != nil {
+				failed = err
+			}
+			switch {
+			case failed == nil:
+			case r.policy.EmptyOnTimeout && ctx.Err() != nil:
+				rd.acc.release()
+			default:
+				r.fail(rd, failed)
 			}
 		})
 	}
@@ -173,13 +177,10 @@ func (r *Reader) readRemote(ctx context.Context, reads []read) {
 }
 
 // fail turns a partition's answer into an error.
-func (rd *read) fail(err error) {
+func (r *Reader) fail(rd *read, err error) {
 	rd.acc.release()
 	*rd.out = PartitionData{Topic: rd.out.Topic, TopicID: rd.out.TopicID, Partition: rd.out.Partition,
-		Code: codeOf(err), Err: err, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1}
-	if rd.outOfRange(err) {
-		rd.out.Code = OffsetOutOfRange
-	}
+		Code: r.policy.code(err, rd.ans.Where == locality.Remote), Err: err, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1}
 }
 
 // goOn spends what is left of the request's budget, after each partition got what a broker would have given it, on local
@@ -212,7 +213,7 @@ func (r *Reader) finish(ctx context.Context, rd *read) {
 	}
 	if rd.out.Code == None && rd.acc.len() > 0 {
 		if err := r.addAborted(ctx, rd); err != nil {
-			rd.fail(err)
+			r.fail(rd, err)
 		}
 	} else if rd.out.Code == None && rd.ans.Where == locality.Remote && rd.room > 0 && !rd.acc.tooBig {
 		rd.out.Aborted = rd.noAborted()

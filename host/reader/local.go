@@ -12,7 +12,7 @@ import (
 // readLocal answers a partition from the local tier and gives the bytes that it takes of the request's budget.
 func (r *Reader) readLocal(ctx context.Context, rd *read) int64 {
 	if err := r.localOne(ctx, rd, rd.req.Offset, rd.room, rd.first); err != nil {
-		rd.fail(err)
+		r.fail(rd, err)
 		return 0
 	}
 	if rd.acc.len() == 0 && (rd.room == 0 || !rd.acc.tooBig) {

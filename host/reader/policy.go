@@ -1,6 +1,10 @@
 package reader
 
-import "github.com/rsmhost/rsmhost/host/rlmm"
+import (
+	"errors"
+
+	"github.com/rsmhost/rsmhost/host/rlmm"
+)
 
 // Policy is where this reader does better than a broker, and can be told not to.
 type Policy struct {
@@ -16,17 +20,35 @@ type Policy struct {
 	NestedSegments bool
 	// Verify: the CRC of every batch is checked, and a batch that lies about its size is an error. Kafka passes both on.
 	Verify bool
+	// TellingCodes: the code says what is known of a failed remote read. Kafka answers UNKNOWN_SERVER_ERROR to all but a
+	// batch that is too small to be one.
+	TellingCodes bool
+	// EmptyOnTimeout: a remote read that the deadline ended is answered with nothing, as Kafka does, and not with an error.
+	EmptyOnTimeout bool
 }
 
 // Better is the policy of this project.
-var Better = Policy{WholeBatches: true, CrossSegments: true, ExactAborted: true, NestedSegments: true, Verify: true}
+var Better = Policy{WholeBatches: true, CrossSegments: true, ExactAborted: true, NestedSegments: true, Verify: true, TellingCodes: true}
 
 // Kafka43 answers as Apache Kafka 4.3 does, to be held against recorded answers.
-var Kafka43 = Policy{}
+var Kafka43 = Policy{EmptyOnTimeout: true}
 
 func (p Policy) lookup(m *rlmm.Partition, epoch int32, offset int64) (*rlmm.Segment, bool) {
 	if p.NestedSegments {
 		return m.Lookup(epoch, offset)
 	}
 	return m.KafkaLookup(epoch, offset)
+}
+
+// code is what a client is told of an error.
+func (p Policy) code(err error, remote bool) Code {
+	switch {
+	case errors.Is(err, errNoSegment):
+		return OffsetOutOfRange
+	case p.TellingCodes || !remote:
+		return codeOf(err)
+	case errors.As(err, new(badBatch)):
+		return CorruptMessage
+	}
+	return UnknownServerError
 }

@@ -14,8 +14,6 @@ import (
 // errNoSegment is an offset that no remote segment holds.
 var errNoSegment = errors.New("no remote segment holds it")
 
-func (rd *read) outOfRange(err error) bool { return errors.Is(err, errNoSegment) }
-
 // remote reads one partition's allowance from the remote tier, and as far as the policy lets it from what follows.
 func (r *Reader) remote(ctx context.Context, rd *read) error {
 	if r.store == nil {
@@ -36,6 +34,9 @@ func (r *Reader) remote(ctx context.Context, rd *read) error {
 			return nil
 		}
 		at = seg.EndOffset + 1
+		if at >= rd.part.Offsets.LogEnd { // the rest was compacted away, and nothing follows yet
+			return nil
+		}
 		if r.policy.CrossSegments && rd.local(at) {
 			return rd.stop(r.localFrom(ctx, rd, max(at, rd.req.Offset), rd.room-rd.acc.len(), rd.first && !found))
 		}
@@ -92,7 +93,7 @@ func (r *Reader) noSegment(rd *read, offset int64, why string) error {
 // readSegment appends what seg holds from offset on, as far as there is room. It reports whether it came to the
 // segment's end.
 func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, offset int64) (atEnd bool, err error) {
-	pos, err := r.position(ctx, rd, seg, offset)
+	entry, pos, err := r.position(ctx, rd, seg, offset)
 	if err != nil {
 		return false, err
 	}
@@ -108,7 +109,13 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, o
 		}
 	}()
 	m := rd.tr.Mark()
-	at, h, ok, err := w.find(ctx, pos, offset)
+	at, h, ok, err := w.findFrom(ctx, entry, pos, offset)
+	if errors.Is(err, errMisled) { // the data may be good all the same
+		tracePosition(rd, m, 0, fmt.Sprintf("the index is wrong, entry (%d, %d): %v; from the segment's begin", entry, pos, err), nil)
+		pos, m = 0, rd.tr.Mark()
+		w.drop(pos)
+		at, h, ok, err = w.find(ctx, pos, offset)
+	}
 	if err != nil {
 		traceSource(rd, r.store.Name, obj)
 		return false, rd.tr.Fail(m, "transfer", err)
@@ -122,8 +129,9 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, o
 		return false, nil
 	}
 	w.drop(at)
-	if err := w.fill(ctx, at+max(room, h.Size())); err != nil {
-		return false, rd.tr.Fail(m, "transfer", err)
+	failed := w.fill(ctx, at+max(room, h.Size()))
+	if failed != nil && w.n < h.Size() {
+		return false, rd.tr.Fail(m, "transfer", failed)
 	}
 	traceSource(rd, r.store.Name, obj)
 	traceTransfer(rd, m, w, at-pos)
@@ -131,7 +139,11 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, o
 		rd.acc.seg, rd.acc.pos = seg, at
 	}
 	kept = rd.acc.buf == nil
-	return at+w.n >= w.size, r.take(rd, w, room)
+	n, err := r.take(rd, w, room)
+	if err == nil {
+		err = failed // what came before is good
+	}
+	return at+n >= w.size, err
 }
 
 // fits says whether a first batch of this size may be taken: one that is larger than the room may only as the first of a
@@ -145,10 +157,11 @@ func (rd *read) fits(size int64) bool {
 	return false
 }
 
-// take moves what the policy lets through from the window into the answer.
-func (r *Reader) take(rd *read, w *window, room int64) error {
+// take moves what the policy lets through from the window into the answer, and gives its size.
+func (r *Reader) take(rd *read, w *window, room int64) (int64, error) {
 	m := rd.tr.Mark()
 	before := rd.acc
+	rd.acc.codecs = 0
 	n, err := r.accept(rd, w.buf.B[:w.n], room)
 	if rd.acc.buf == nil {
 		rd.acc.begin(w.buf, n)
@@ -158,9 +171,9 @@ func (r *Reader) take(rd *read, w *window, room int64) error {
 	}
 	traceBatches(rd, m, &before, n, r.policy.Verify)
 	if err != nil {
-		return rd.tr.Fail(m, "batches", abi.E("read", w.seg.Key()+".log", abi.KindOf(err), err))
+		return n, rd.tr.Fail(m, "batches", abi.E("read", w.seg.Key()+".log", abi.KindOf(err), err))
 	}
-	return nil
+	return n, nil
 }
 
 // accept says how many bytes of b, which begins with a batch, go into the answer: whole batches, verified, or with
@@ -191,27 +204,23 @@ func (r *Reader) accept(rd *read, b []byte, room int64) (int64, error) {
 	return n, nil
 }
 
-// position is where in the segment a read of offset begins, by its offset index.
-func (r *Reader) position(ctx context.Context, rd *read, seg *rlmm.Segment, offset int64) (int64, error) {
+// position is where in the segment a read of offset begins, by an entry of its offset index.
+func (r *Reader) position(ctx context.Context, rd *read, seg *rlmm.Segment, offset int64) (entry, pos int64, err error) {
 	if offset <= seg.StartOffset {
 		tracePosition(rd, rd.tr.Mark(), 0, "the segment begins there", nil)
-		return 0, nil
+		return seg.StartOffset, 0, nil
 	}
 	m := rd.tr.Mark()
 	var used transfer.Evidence
 	x, origin, err := r.indexes.Offset(ctx, &seg.SegmentMetadata, r.index(seg, abi.OffsetIndex, &used))
 	if err != nil {
-		return 0, rd.tr.Fail(m, "index", err)
+		return 0, 0, rd.tr.Fail(m, "index", err)
 	}
 	traceIndex(rd, m, abi.OffsetIndex, int64(len(x)), origin, r.store.Name, used)
 	m = rd.tr.Mark()
-	at, pos := x.Lookup(seg.StartOffset, offset)
-	if pos >= seg.SizeBytes {
-		err := abi.Errorf("read", seg.Key()+" OFFSET index", abi.Corrupt, "entry (%d, %d) points behind the segment's %d bytes", at, pos, seg.SizeBytes)
-		return 0, rd.tr.Fail(m, "position", err)
-	}
-	tracePosition(rd, m, pos, fmt.Sprintf("entry (%d, %d)", at, pos), x)
-	return pos, nil
+	entry, pos = x.Lookup(seg.StartOffset, offset)
+	tracePosition(rd, m, pos, fmt.Sprintf("entry (%d, %d)", entry, pos), x)
+	return entry, pos, nil
 }
 
 // log is the segment's log as an object.

@@ -116,7 +116,14 @@ func traceTransfer(rd *read, m trace.Mark, w *window, skipped int64) {
 	used := w.obj.Evidence()
 	took := rd.tr.Since(m) - used.Waited // the plugin's share stands at source
 	rd.tr.AddTook(took, "transfer", trace.Bytes(w.moved), []trace.Attr{trace.A("bytes", w.moved), trace.A("reads", used.Reads),
-		trace.A("skippedBytes", skipped)}, "%s, %s before the offset thrown away", plural(used.Reads, "read"), trace.Bytes(skipped))
+		trace.A("skippedBytes", skipped)}, "%s, %s", plural(used.Reads, "read"), thrownAway(skipped))
+}
+
+func thrownAway(n int64) string {
+	if n == 0 {
+		return "nothing thrown away"
+	}
+	return trace.Bytes(n) + " before the offset thrown away"
 }
 
 func traceNothing(rd *read, m trace.Mark, seg *rlmm.Segment, offset int64) {

@@ -28,8 +28,9 @@ const (
 type window struct {
 	obj    *transfer.Object
 	seg    *rlmm.Segment
-	size   int64 // where the segment ends: as its metadata says, or where it turned out to
+	size   int64 // where the segment ends: as its metadata says; not strict: or where it turned out to
 	strict bool  // a segment that ends early is an error, and not only its end
+	first  int64 // how much is read at once while the first batch is looked for
 
 	start int64
 	buf   *budget.Buffer
@@ -56,13 +57,13 @@ func (w *window) fill(ctx context.Context, end int64) error {
 
 // short is what it means that the segment ended before its size.
 func (w *window) short() error {
-	was := w.size
-	w.size = w.start + w.n
+	ends := w.start + w.n
 	if !w.strict {
+		w.size = ends
 		return nil
 	}
 	return abi.Errorf("read", fmt.Sprintf("%s.log", w.seg.Key()), abi.Corrupt,
-		"the segment ends at byte %d, and its metadata says %d", w.size, was)
+		"the segment ends at byte %d, and its metadata says %d", ends, w.size)
 }
 
 // bytes gives what lies in the window from position pos to end.
@@ -81,7 +82,7 @@ func (w *window) header(ctx context.Context, pos int64) (format.BatchHeader, boo
 		w.drop(pos)
 	}
 	if pos+format.HeaderSizeV2 > w.start+w.n {
-		if err := w.fill(ctx, max(pos+format.HeaderSizeV2, w.start+firstRead)); err != nil {
+		if err := w.fill(ctx, max(pos+format.HeaderSizeV2, w.start+w.first)); err != nil {
 			return format.BatchHeader{}, false, err
 		}
 	}
@@ -118,7 +119,34 @@ func (w *window) bad(pos int64, err error) error {
 }
 
 func (w *window) corrupt(pos int64, err error) error {
-	return abi.E("read", fmt.Sprintf("%s.log at byte %d of %d", w.seg.Key(), pos, w.size), abi.Corrupt, err)
+	return abi.E("read", fmt.Sprintf("%s.log at byte %d of %d", w.seg.Key(), pos, w.size), abi.Corrupt, badBatch{err})
+}
+
+// badBatch marks an error of a batch's own bytes.
+type badBatch struct{ error }
+
+// Unwrap gives the error.
+func (b badBatch) Unwrap() error { return b.error }
+
+// errMisled is an offset index that leads to a position where no batch begins, or one behind the offset.
+var errMisled = errors.New("no batch that ends there begins at this position")
+
+// findFrom is find from an entry of the offset index on. The entry has the last offset of the batch at its position, or of
+// the append that began with it: what is not so is misled.
+func (w *window) findFrom(ctx context.Context, entry, pos, offset int64) (int64, format.BatchHeader, bool, error) {
+	if pos > 0 && w.strict {
+		if pos >= w.size {
+			return pos, format.BatchHeader{}, false, errMisled
+		}
+		h, ok, err := w.header(ctx, pos)
+		if ok && h.LastOffset > entry || errors.As(err, new(badBatch)) {
+			return pos, h, false, errMisled
+		}
+		if err != nil {
+			return pos, h, false, err
+		}
+	}
+	return w.find(ctx, pos, offset)
 }
 
 // find looks from pos on for the first batch that ends at or after offset. It reports false where the segment holds
