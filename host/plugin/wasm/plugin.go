@@ -29,14 +29,14 @@ type Options struct {
 	HostVersion string // told to the module
 
 	// CacheDir keeps compiled modules, in a directory of ours below it; empty: none are kept. Compiling takes a Go module
-	// about a second, and reading it back a fortieth of that.
+	// about a second, and reading it back a twentieth of that.
 	CacheDir string
 
 	MemoryCap   int64         // bytes of memory that an instance may have; 0: 64 MiB
 	Instances   int           // that run at once, beside those that stream; 0: GOMAXPROCS, 8 at most
 	MaxQueued   int           // calls that may wait for an instance; 0: 1024
 	CallTimeout time.Duration // for a call whose context has no deadline; 0: 10 s
-	Log         *slog.Logger  // nil: nothing is logged
+	Log         *slog.Logger  // says which plugin it is for; nil: nothing is logged
 }
 
 func (o *Options) setDefaults() {
@@ -145,7 +145,7 @@ func load(ctx context.Context, o Options) (*Plugin, error) {
 		return nil, err
 	}
 	p := &Plugin{
-		name: o.Name, hostVersion: o.HostVersion, log: o.Log.With("plugin", o.Name), callTimeout: o.CallTimeout,
+		name: o.Name, hostVersion: o.HostVersion, log: o.Log, callTimeout: o.CallTimeout,
 		highWater: uint32(min(o.MemoryCap/4*3, 1<<32-1)), probes: v.probe, grace: abandonGrace,
 		pool: newPool(o.Instances, o.MaxQueued), running: map[*leash]struct{}{},
 	}
