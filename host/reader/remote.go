@@ -101,7 +101,11 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, o
 	obj := r.log(seg)
 	defer obj.Close()
 	obj.Expect(min(pos+firstRead+room, seg.SizeBytes))
-	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, strict: r.policy.Verify, start: pos, buf: r.buffers.Get(int(min(room+firstRead, max(seg.SizeBytes-pos, 1))))}
+	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, first: firstRead, strict: r.policy.Verify, start: pos,
+		buf: r.buffers.Get(int(min(room+firstRead, max(seg.SizeBytes-pos, 1))))}
+	if offset <= seg.StartOffset { // nothing is looked for: one read gets all
+		w.first = max(room, firstRead)
+	}
 	kept := false
 	defer func() {
 		if !kept {
@@ -113,7 +117,7 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, o
 	if errors.Is(err, errMisled) { // the data may be good all the same
 		tracePosition(rd, m, 0, fmt.Sprintf("the index is wrong, entry (%d, %d): %v; from the segment's begin", entry, pos, err), nil)
 		pos, m = 0, rd.tr.Mark()
-		w.drop(pos)
+		w.restart(pos)
 		at, h, ok, err = w.find(ctx, pos, offset)
 	}
 	if err != nil {

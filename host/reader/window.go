@@ -66,6 +66,9 @@ func (w *window) short() error {
 		"the segment ends at byte %d, and its metadata says %d", ends, w.size)
 }
 
+// restart goes to position pos, and forgets what lies in the window.
+func (w *window) restart(pos int64) { w.start, w.n = pos, 0 }
+
 // bytes gives what lies in the window from position pos to end.
 func (w *window) bytes(pos, end int64) []byte { return w.buf.B[pos-w.start : min(end-w.start, w.n)] }
 
@@ -81,12 +84,14 @@ func (w *window) header(ctx context.Context, pos int64) (format.BatchHeader, boo
 	if pos >= w.start+w.n { // a large batch was passed over: what it holds is not wanted
 		w.drop(pos)
 	}
+	var failed error
 	if pos+format.HeaderSizeV2 > w.start+w.n {
-		if err := w.fill(ctx, max(pos+format.HeaderSizeV2, w.start+w.first)); err != nil {
-			return format.BatchHeader{}, false, err
-		}
+		failed = w.fill(ctx, max(pos+format.HeaderSizeV2, w.start+w.first))
 	}
 	b := w.bytes(pos, pos+format.HeaderSizeV2)
+	if failed != nil && len(b) < format.HeaderSizeV2 { // else what failed was to read ahead
+		return format.BatchHeader{}, false, failed
+	}
 	if len(b) == 0 {
 		return format.BatchHeader{}, false, nil
 	}
