@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rsmhost/rsmhost/abi/sdk"
-	"github.com/rsmhost/rsmhost/host/plugin"
 )
 
 // stalls is the name under which this test binary is a plugin that never finishes a stream.
@@ -64,7 +62,7 @@ func buildArtifacts() (built, error) {
 	}
 	artifactsDir = dir
 	b := built{host: filepath.Join(dir, "rsmhost"), process: filepath.Join(dir, "rsm-localfs"), wasm: filepath.Join(dir, "rsm-localfs.wasm"),
-		cache: filepath.Join(dir, "cache")}
+		cache: filepath.Join(dir, "cache", "modules")}
 	const module = "github.com/rsmhost/rsmhost/"
 	if err := errors.Join(
 		goCommand(nil, "build", "-o", b.host, module+"cmd/rsmhost"),
@@ -77,13 +75,14 @@ func buildArtifacts() (built, error) {
 	return b, b.compile()
 }
 
-// compile fills the cache of compiled modules, so that the tests do not all compile the same one at once.
+// compile fills the cache of compiled modules, so that the tests do not all compile the same one at once. The host does
+// it as it was built: this binary may have the race detector in it.
 func (b built) compile() error {
-	p, err := plugin.Load(context.Background(), plugin.Options{Ref: b.wasm, CacheDir: b.cache})
+	out, err := exec.Command(b.host, "plugin", "inspect", "--cache-dir", filepath.Dir(b.cache), b.wasm).CombinedOutput()
 	if err != nil {
-		return err
+		return fmt.Errorf("plugin inspect: %w\n%s", err, out)
 	}
-	return p.Close(context.Background())
+	return nil
 }
 
 func goCommand(env []string, args ...string) error {
