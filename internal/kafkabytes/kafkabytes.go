@@ -23,7 +23,7 @@ const (
 // Batch describes a batch to write.
 type Batch struct {
 	Base, Last int64 // both inclusive; one record at each end
-	Size       int   // bytes of the whole batch; 0: as small as it is
+	Size       int   // bytes of the whole batch, one more where a length field grows just there; 0: as small as it is
 	Epoch      int32
 	Attributes int16
 	ProducerID int64
@@ -34,18 +34,16 @@ func (b Batch) Bytes(t testing.TB) []byte {
 	t.Helper()
 	value := []byte("v")
 	out := b.encode(t, value)
-	for b.Size > len(out) { // the value's length changes that of its own length field
-		value = append(value, make([]byte, b.Size-len(out))...)
-		if next := b.encode(t, value); len(next) > b.Size {
-			value = value[:len(value)-(len(next)-b.Size)]
-			next = b.encode(t, value)
-			if len(next) != b.Size {
-				t.Fatalf("no batch has exactly %d bytes", b.Size)
-			}
-			return next
-		} else {
-			out = next
+	if b.Size <= len(out) {
+		return out
+	}
+	value = make([]byte, len(value)+b.Size-len(out))
+	for out = b.encode(t, value); len(out) > b.Size; out = b.encode(t, value) { // the value's length field grew with it
+		shorter := b.encode(t, value[1:])
+		if len(shorter) < b.Size {
+			return out
 		}
+		value = value[1:]
 	}
 	return out
 }
