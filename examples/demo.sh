@@ -7,22 +7,12 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 
 data=testdata/kafka/txn
-say() { printf '\n\033[1m== %s\033[0m\n\n' "$1" | if [ -t 1 ]; then cat; else sed 's/\x1b\[[0-9;]*m//g'; fi; }
+say() { printf '\n== %s\n\n' "$1"; }
 run() { # shows the command and runs it; the trace goes to stderr, the records to stdout
 	echo "\$ rsmhost $*"
-	bin/rsmhost "$@" --config "$work/rsmhost.yaml" 2>&1
+	bin/rsmhost "$@" --config examples/rsmhost.yaml --cache-dir "$work/cache" --state-dir "$work/state" 2>&1
 	echo
 }
-
-cat > "$work/rsmhost.yaml" <<YAML
-metadata: dir:$data/rlmm        # partition directories of __remote_log_metadata
-log-dir: [$data/local]          # what the broker still has on its own disk
-plugin: localfs                 # bin/rsm-localfs.wasm, else bin/rsm-localfs
-plugin-dir: [bin]
-plugin-config: {root: $data/remote}
-cache-dir: $work/cache
-state-dir: $work/state
-YAML
 
 say "What a broker left behind: two partitions, most of it in the remote tier"
 run topics
@@ -33,6 +23,9 @@ run fetch -t payments -p 0 --offset 930 --trace --limit 3
 
 say "The same read again: the index comes from the cache"
 run fetch -t payments -p 0 --offset 930 --trace --limit 1
+
+say "Further on the read leaves the remote tier and goes on in the local log"
+run fetch -t payments -p 0 --offset 1100 --trace --limit 1
 
 say "The same through a process, read_committed: aborted transactions are left out"
 run fetch -t payments -p 0 --offset 930 --isolation read_committed --placement process --trace --limit 3

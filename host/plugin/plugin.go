@@ -74,9 +74,8 @@ func Load(ctx context.Context, o Options) (*Plugin, error) {
 		return nil, err
 	}
 	p := &Plugin{Found: f}
-	log := o.Log.With("plugin", f.File())
 	if f.Placement == Wasm {
-		m, err := wasm.Load(ctx, wasm.Options{Path: f.Path, Name: f.File(), HostVersion: o.HostVersion, CacheDir: o.CacheDir, Log: log})
+		m, err := wasm.Load(ctx, wasm.Options{Path: f.Path, Name: f.File(), HostVersion: o.HostVersion, CacheDir: o.CacheDir, Log: o.Log.With("plugin", f.File())})
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +83,7 @@ func Load(ctx context.Context, o Options) (*Plugin, error) {
 		return p, nil
 	}
 	proc, err := process.Start(ctx, process.Options{Path: f.Path, Name: f.File(), HostVersion: o.HostVersion,
-		Env: environment(o.Env), Log: log, StartTimeout: o.Timeout})
+		Env: environment(o.Env), Log: o.Log, StartTimeout: o.Timeout})
 	if err != nil {
 		return nil, err
 	}
