@@ -17,7 +17,7 @@ var errNoSegment = errors.New("no remote segment holds it")
 // remote reads one partition's allowance from the remote tier, and as far as the policy lets it from what follows.
 func (r *Reader) remote(ctx context.Context, rd *read) error {
 	if r.store == nil {
-		return abi.Errorf("fetch", rd.part.ID.String(), abi.Phase, "offset %d lies in the remote tier and no plugin is configured", rd.req.Offset)
+		return abi.Errorf("fetch", rd.part.ID.String(), abi.Phase, "offset %d lies in the remote tier, and no plugin is given to read it", rd.req.Offset)
 	}
 	at := rd.req.Offset // the lookup's offset
 	seg, err := r.segment(rd, at)
