@@ -20,9 +20,16 @@ import (
 // two belong together. It does not change after it is made, but for lineages that are completed from the store.
 type catalog struct {
 	topics map[string]*Topic // by name: the newest incarnation
-	byID   map[abi.UUID]*Topic
+	all    map[incarnation]*Topic
+	byID   map[abi.UUID]*Topic // those whose id is known
 	epochs func(ctx context.Context, seg *rlmm.Segment) ([]abi.LeaderEpoch, error)
 	nodeID int32
+}
+
+// incarnation is a topic's name and id; topics whose id no file tells have the zero id, and only their name.
+type incarnation struct {
+	name string
+	id   abi.UUID
 }
 
 // Topic is one incarnation of a topic.
@@ -47,22 +54,21 @@ type TopicPartition struct {
 }
 
 func newCatalog(store *rlmm.Store, dirs []*locallog.Dir, nodeID int32, epochs func(context.Context, *rlmm.Segment) ([]abi.LeaderEpoch, error)) *catalog {
-	c := &catalog{topics: map[string]*Topic{}, byID: map[abi.UUID]*Topic{}, nodeID: nodeID, epochs: epochs}
-	ids := map[string]abi.UUID{} // by name, of what lies locally: that is the incarnation which the name means
+	c := &catalog{topics: map[string]*Topic{}, all: map[incarnation]*Topic{}, byID: map[abi.UUID]*Topic{}, nodeID: nodeID, epochs: epochs}
+	ids := localIDs(store, dirs)
 	for _, d := range dirs {
 		for _, l := range d.Logs() {
-			ids[l.ID.Topic] = l.ID.TopicID
-			c.partition(l.ID).Local = l
+			id := l.ID
+			if id.TopicID.IsZero() {
+				id.TopicID = ids[id.Topic]
+			}
+			c.partition(id).Local = l
 		}
 	}
 	for _, p := range store.Partitions() {
-		id := p.ID
-		if local, ok := ids[id.Topic]; ok && local.IsZero() {
-			id.TopicID = local // logs without partition.metadata: nothing tells incarnations apart
-		}
-		c.partition(id).Remote = p
+		c.partition(p.ID).Remote = p
 	}
-	for _, t := range c.byID {
+	for _, t := range c.list() { // in an order, so that what the names mean does not depend on chance
 		c.complete(t)
 		c.elect(t, ids)
 	}
@@ -72,16 +78,38 @@ func newCatalog(store *rlmm.Store, dirs []*locallog.Dir, nodeID int32, epochs fu
 	return c
 }
 
+// localIDs is, by name, the incarnation of each topic that lies locally. Logs without partition.metadata belong to what
+// their siblings have, else to the newest incarnation that the metadata names.
+func localIDs(store *rlmm.Store, dirs []*locallog.Dir) map[string]abi.UUID {
+	ids := map[string]abi.UUID{}
+	for _, d := range dirs {
+		for _, l := range d.Logs() {
+			if _, ok := ids[l.ID.Topic]; !ok || !l.ID.TopicID.IsZero() {
+				ids[l.ID.Topic] = l.ID.TopicID
+			}
+		}
+	}
+	newest := map[string]int64{}
+	for _, p := range store.Partitions() {
+		id, ok := ids[p.ID.Topic]
+		_, guessed := newest[p.ID.Topic]
+		if ms := p.LastCopyMs(); ok && (id.IsZero() || guessed && ms > newest[p.ID.Topic]) {
+			ids[p.ID.Topic], newest[p.ID.Topic] = p.ID.TopicID, ms
+		}
+	}
+	return ids
+}
+
 // partition finds or makes a partition while the catalog is built.
 func (c *catalog) partition(id abi.TopicIDPartition) *TopicPartition {
-	key := id.TopicID
-	if key.IsZero() {
-		copy(key[:], id.Topic) // a name stands for the id that is not known
-	}
-	t, ok := c.byID[key]
+	key := incarnation{id.Topic, id.TopicID}
+	t, ok := c.all[key]
 	if !ok {
 		t = &Topic{Name: id.Topic, ID: id.TopicID}
-		c.byID[key] = t
+		c.all[key] = t
+		if !id.TopicID.IsZero() {
+			c.byID[id.TopicID] = t
+		}
 	}
 	for _, p := range t.Partitions {
 		if p.ID.Partition == id.Partition {
@@ -102,7 +130,7 @@ func (c *catalog) complete(t *Topic) {
 	}
 }
 
-// elect lets the topic's name mean t if it is newer than what it meant: what lies locally, else what had the last event.
+// elect lets the topic's name mean t if it is newer than what it meant: what lies locally, else what was copied last.
 func (c *catalog) elect(t *Topic, local map[string]abi.UUID) {
 	old, ok := c.topics[t.Name]
 	id, isLocal := local[t.Name]
@@ -195,10 +223,11 @@ func (c *catalog) lineageOf(ctx context.Context, p *TopicPartition) (epoch.Linea
 		return p.lineage, nil
 	}
 	entries, err := c.epochs(ctx, newest)
-	if abi.KindOf(err) == abi.NotFound { // not written where it would be empty
-		entries, err = entriesOf(union), nil
-	}
-	if err != nil {
+	kind := abi.KindOf(err)
+	switch {
+	case kind == abi.NotFound, kind == abi.Corrupt, err == nil && len(entries) == 0: // the metadata knows enough
+		entries = entriesOf(union)
+	case err != nil:
 		return epoch.Lineage{}, err
 	}
 	p.lineage, p.known = epoch.Of(entries).CutFront(p.Offsets.LogStart), true
@@ -274,20 +303,17 @@ func (t *Topic) numbers() string {
 // list gives all incarnations, by name, the newest of a name first.
 func (c *catalog) list() []*Topic {
 	var out []*Topic
-	for _, t := range c.byID {
+	for _, t := range c.all {
 		out = append(out, t)
 	}
 	slices.SortFunc(out, func(a, b *Topic) int {
-		if a.Name != b.Name {
-			return cmp.Compare(a.Name, b.Name)
-		}
-		if a.Newest != b.Newest {
+		if a.Name == b.Name && a.Newest != b.Newest {
 			if a.Newest {
 				return -1
 			}
 			return 1
 		}
-		return cmp.Compare(b.lastCopy(), a.lastCopy())
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(b.lastCopy(), a.lastCopy()), slices.Compare(a.ID[:], b.ID[:]))
 	})
 	return out
 }

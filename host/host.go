@@ -256,7 +256,12 @@ func (h *Host) leaderEpochs(ctx context.Context, seg *rlmm.Segment) ([]abi.Leade
 	if err != nil {
 		return nil, err
 	}
-	return format.ParseLeaderEpochs(b)
+	epochs, err := format.ParseLeaderEpochs(b)
+	if err != nil {
+		h.log.Warn("a damaged LEADER_EPOCH index: the metadata's epochs are taken", "segment", seg.Key(), "why", err)
+		return nil, abi.E("read leader epochs", seg.Key(), abi.Corrupt, err)
+	}
+	return epochs, nil
 }
 
 // Fetch answers a fetch. The caller releases the response.

@@ -37,7 +37,8 @@ var testImports = map[string][]string{
 	"plugins/s3":              {"abi/conformance"},
 	"plugins/gcs":             {"abi/conformance"},
 	"plugins/layout/aiven":    {"plugins/layout/aiven/write"},
-	"abi/wasm":                {"abi/abipb"}, // the hand-written codec against the generated one
+	"cmd/rsmhost":             {"plugins/localfs"}, // which the test binary plays
+	"abi/wasm":                {"abi/abipb"},       // the hand-written codec against the generated one
 	"host/plugin/process":     {"host/plugin/wasm"},
 	"internal/tools/wasmpack": {"abi/wasm"},
 }

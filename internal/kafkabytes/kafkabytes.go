@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,8 +92,15 @@ func NewSegment(t testing.TB, id abi.TopicIDPartition, number byte, batches ...B
 	s.Meta = abi.SegmentMetadata{TopicIDPartition: id, SegmentID: ID(number), StartOffset: start,
 		EndOffset: batches[len(batches)-1].Last, SizeBytes: int64(len(s.Log)), MaxTimestampMs: 1000, BrokerID: 1,
 		EventTimestampMs: 1000 + int64(number), LeaderEpochs: epochs, TxnIndexEmpty: true}
-	s.Epochs = format.AppendLeaderEpochs(nil, epochs)
+	s.Epochs = format.AppendLeaderEpochs(nil, fromZero(epochs))
 	return s
+}
+
+// fromZero is a lineage that reaches back to the log's begin, as those on disk and in the LEADER_EPOCH index do.
+func fromZero(epochs []abi.LeaderEpoch) []abi.LeaderEpoch {
+	out := slices.Clone(epochs)
+	out[0].StartOffset = 0
+	return out
 }
 
 // ID is a topic's or segment's id for tests.
@@ -180,7 +188,7 @@ func WriteLog(t testing.TB, dir string, id abi.TopicIDPartition, segs ...*Segmen
 			}
 		}
 	}
-	WriteFile(t, filepath.Join(part, "leader-epoch-checkpoint"), format.AppendLeaderEpochs(nil, epochs))
+	WriteFile(t, filepath.Join(part, "leader-epoch-checkpoint"), format.AppendLeaderEpochs(nil, fromZero(epochs)))
 }
 
 // WriteCheckpoint writes an offset checkpoint of a log directory, of lines "topic partition offset".
