@@ -276,6 +276,16 @@ func (h *Host) Fetch(ctx context.Context, req *reader.FetchRequest) *reader.Fetc
 	return resp
 }
 
+// ListOffsets answers a ListOffsets, in its order of partitions.
+func (h *Host) ListOffsets(ctx context.Context, req *reader.ListOffsetsRequest) []reader.OffsetData {
+	return h.reader.ListOffsets(ctx, req)
+}
+
+// OffsetForLeaderEpoch tells where a leader epoch ends.
+func (h *Host) OffsetForLeaderEpoch(ctx context.Context, req *reader.EpochRequest) reader.EpochEnd {
+	return h.reader.OffsetForLeaderEpoch(ctx, req)
+}
+
 // Topics lists all incarnations of all topics, by name, the newest of a name first.
 func (h *Host) Topics() []*Topic { return h.catalog.list() }
 

@@ -140,7 +140,15 @@ func (rd *read) refuse(c Code) int64 {
 func (rd *read) error(c Code) error {
 	o := rd.part.Offsets
 	return abi.Errorf("fetch", fmt.Sprintf("%s offset %d", rd.part.ID, rd.req.Offset), abi.Invalid,
-		"%s (%d): %s; the log holds %d to %d", c, c, rd.ans.Why, o.LogStart, o.LogEnd-1)
+		"%s (%d): %s; the log %s", c, c, rd.ans.Why, holds(o))
+}
+
+// holds says which offsets a log has.
+func holds(o locality.Offsets) string {
+	if o.LogEnd <= o.LogStart {
+		return fmt.Sprintf("is empty and begins at %d", o.LogStart)
+	}
+	return fmt.Sprintf("holds %d to %d", o.LogStart, o.LogEnd-1)
 }
 
 // noAborted is the empty list of a read_committed read, and null of any other.

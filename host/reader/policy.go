@@ -25,6 +25,9 @@ type Policy struct {
 	TellingCodes bool
 	// EmptyOnTimeout: a remote read that the deadline ended is answered with nothing, as Kafka does, and not with an error.
 	EmptyOnTimeout bool
+	// DataTimes: a lookup by time gives data records of both tiers. Kafka's also gives transaction markers, and looks for
+	// the greatest timestamp in the local tier alone (KAFKA-17552).
+	DataTimes bool
 }
 
 // Better is the policy of this project.

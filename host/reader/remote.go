@@ -86,8 +86,7 @@ func (r *Reader) segment(rd *read, offset int64) (*rlmm.Segment, error) {
 func (r *Reader) noSegment(rd *read, offset int64, why string) error {
 	o := rd.part.Offsets
 	return abi.Errorf("fetch", fmt.Sprintf("%s offset %d", rd.part.ID, offset), abi.NotFound,
-		"%s (%d): %w: %s; the log holds %d to %d, locally from %d", OffsetOutOfRange, OffsetOutOfRange, errNoSegment, why,
-		o.LogStart, o.LogEnd-1, o.LocalStart)
+		"%s (%d): %w: %s; the log %s, locally from %d", OffsetOutOfRange, OffsetOutOfRange, errNoSegment, why, holds(o), o.LocalStart)
 }
 
 // readSegment appends what seg holds from offset on, as far as there is room. It reports whether it came to the

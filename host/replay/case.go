@@ -14,13 +14,20 @@ import (
 	"github.com/rsmhost/rsmhost/host/reader"
 )
 
-// Case is one recorded Fetch.
+// Case is one recorded request with its answer. Exactly one of Fetch, Offsets and Epoch is set.
 type Case struct {
-	File     string
-	Line     int
-	Note     string
-	Request  Request
-	Response Response
+	File    string
+	Line    int
+	Note    string
+	Fetch   *FetchCase
+	Offsets *OffsetsCase
+	Epoch   *EpochCase
+}
+
+// FetchCase is a recorded Fetch.
+type FetchCase struct {
+	Request  Request  `json:"request"`
+	Response Response `json:"response"`
 }
 
 // Name names the case for people.
@@ -129,37 +136,38 @@ func (s *Scanner) parse(line []byte) (*Case, error) {
 	subject := fmt.Sprintf("%s:%d", s.file, s.line)
 	var head struct {
 		Note     string
-		Request  json.RawMessage
-		Response json.RawMessage
+		Request  map[string]json.RawMessage
+		Response map[string]json.RawMessage
 	}
 	if err := json.Unmarshal(line, &head); err != nil {
-		return nil, abi.Errorf("read case", subject, abi.Invalid, "not a JSON object: %w", err)
+		return nil, abi.Errorf("read case", subject, abi.Invalid, "not a JSON object with a request and a response: %w", err)
 	}
-	var fields map[string]json.RawMessage
-	if head.Request == nil || head.Response == nil || json.Unmarshal(head.Request, &fields) != nil {
+	if head.Request == nil || head.Response == nil {
 		return nil, abi.Errorf("read case", subject, abi.Invalid, "a case has the fields request and response")
 	}
-	if fields["partitions"] == nil {
-		return nil, abi.Errorf("read case", subject, abi.Unsupported, "%s; this version replays Fetch cases", kindOf(fields))
-	}
 	c := &Case{File: s.file, Line: s.line, Note: head.Note}
-	if err := errors.Join(json.Unmarshal(head.Request, &c.Request), json.Unmarshal(head.Response, &c.Response)); err != nil {
+	var body any
+	switch {
+	case head.Request["partitions"] != nil:
+		c.Fetch = &FetchCase{}
+		body = c.Fetch
+	case head.Request["timestamp"] != nil:
+		c.Offsets = &OffsetsCase{}
+		body = c.Offsets
+	case head.Request["leaderEpoch"] != nil:
+		c.Epoch = &EpochCase{}
+		body = c.Epoch
+	default:
+		return nil, abi.Errorf("read case", subject, abi.Unsupported,
+			"not a Fetch (partitions), ListOffsets (timestamp) or OffsetForLeaderEpoch (leaderEpoch) case")
+	}
+	if err := json.Unmarshal(line, body); err != nil {
 		return nil, abi.Errorf("read case", subject, abi.Invalid, "%w", err)
 	}
-	if len(c.Request.Partitions) != len(c.Response.Partitions) {
-		return nil, abi.Errorf("read case", subject, abi.Invalid, "%d partitions are asked for and %d answered", len(c.Request.Partitions), len(c.Response.Partitions))
+	if f := c.Fetch; f != nil && len(f.Request.Partitions) != len(f.Response.Partitions) {
+		return nil, abi.Errorf("read case", subject, abi.Invalid, "%d partitions are asked for and %d answered", len(f.Request.Partitions), len(f.Response.Partitions))
 	}
 	return c, nil
-}
-
-func kindOf(fields map[string]json.RawMessage) string {
-	switch {
-	case fields["timestamp"] != nil:
-		return "a ListOffsets case"
-	case fields["leaderEpoch"] != nil:
-		return "an OffsetForLeaderEpoch case"
-	}
-	return "a case of no kind that is known"
 }
 
 // request turns a recorded request into one for the reader.

@@ -9,9 +9,11 @@ import (
 	"github.com/rsmhost/rsmhost/host/reader"
 )
 
-// Fetcher answers fetches: a host.Host is one.
-type Fetcher interface {
+// Host answers what is replayed: a host.Host is one.
+type Host interface {
 	Fetch(ctx context.Context, req *reader.FetchRequest) *reader.FetchResponse
+	ListOffsets(ctx context.Context, req *reader.ListOffsetsRequest) []reader.OffsetData
+	OffsetForLeaderEpoch(ctx context.Context, req *reader.EpochRequest) reader.EpochEnd
 }
 
 // Mode says what equal means.
@@ -31,7 +33,17 @@ type Failure struct {
 }
 
 // Run replays one case and gives what differs; nothing is a pass.
-func Run(ctx context.Context, f Fetcher, c *Case, mode Mode) ([]Failure, error) {
+func Run(ctx context.Context, h Host, c *Case, mode Mode) ([]Failure, error) {
+	switch {
+	case c.Offsets != nil:
+		return runOffsets(ctx, h, c.Offsets, mode), ctx.Err()
+	case c.Epoch != nil:
+		return runEpoch(ctx, h, c.Epoch), ctx.Err()
+	}
+	return runFetch(ctx, h, c.Fetch, mode)
+}
+
+func runFetch(ctx context.Context, f Host, c *FetchCase, mode Mode) ([]Failure, error) {
 	req, err := c.Request.request()
 	if err != nil {
 		return nil, err
@@ -49,14 +61,14 @@ func Run(ctx context.Context, f Fetcher, c *Case, mode Mode) ([]Failure, error) 
 }
 
 // alone is what the i-th partition's read begins with when it is asked for by itself: the budget can't be spent then.
-func alone(ctx context.Context, f Fetcher, req *reader.FetchRequest, i int) *ResponsePartition {
+func alone(ctx context.Context, f Host, req *reader.FetchRequest, i int) *ResponsePartition {
 	one := *req
 	one.Partitions = req.Partitions[i : i+1]
 	return &answer(ctx, f, &one)[0]
 }
 
 // answer fetches, and gives the answer in the form of a recorded one.
-func answer(ctx context.Context, f Fetcher, req *reader.FetchRequest) []ResponsePartition {
+func answer(ctx context.Context, f Host, req *reader.FetchRequest) []ResponsePartition {
 	resp := f.Fetch(ctx, req)
 	defer resp.Release()
 	out := make([]ResponsePartition, len(resp.Partitions))

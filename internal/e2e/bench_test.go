@@ -159,4 +159,3 @@ func BenchmarkStart(b *testing.B) {
 		})
 	}
 }
-

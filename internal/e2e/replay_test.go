@@ -110,7 +110,7 @@ func TestReplay(t *testing.T) {
 }
 
 // replayFile fails the test with each field of each case that differs.
-func replayFile(t *testing.T, h replay.Fetcher, path string, exact bool) {
+func replayFile(t *testing.T, h replay.Host, path string, exact bool) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,0 +1,77 @@
+package locallog
+
+import (
+	"errors"
+	"io"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+)
+
+// Batch is a batch of a segment file: its header, and where its bytes lie.
+type Batch struct {
+	format.BatchHeader
+	Segment *Segment
+	Pos     int64
+}
+
+// Bytes reads the batch.
+func (b *Batch) Bytes() ([]byte, error) {
+	p := make([]byte, b.Size())
+	if _, err := b.Segment.ReadAt(p, b.Pos); err != nil {
+		kind := abi.FileKind(err)
+		if errors.Is(err, io.EOF) {
+			kind = abi.Corrupt
+		}
+		return nil, abi.E("read", b.Segment.path, kind, err)
+	}
+	return p, nil
+}
+
+// Scan calls visit with each batch of the log that ends at or after offset, in order, until visit says stop or fails.
+// Bytes that are no batch end it with CORRUPT.
+func (l *Log) Scan(offset int64, visit func(*Batch) (stop bool, err error)) error {
+	for i, s := range l.segments {
+		if l.next(i) <= offset {
+			continue
+		}
+		stopped, err := s.visit(offset, visit)
+		if stopped || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Visit is Scan over one segment.
+func (s *Segment) Visit(offset int64, visit func(*Batch) (stop bool, err error)) error {
+	_, err := s.visit(offset, visit)
+	return err
+}
+
+func (s *Segment) visit(offset int64, visit func(*Batch) (bool, error)) (stopped bool, err error) {
+	_, pos := s.index.Lookup(s.Base, offset)
+	var failed error
+	_, err = s.scan(pos, func(at batchAt) bool {
+		if at.LastOffset < offset {
+			return false
+		}
+		stopped, failed = visit(&Batch{at.BatchHeader, s, at.Pos})
+		return stopped || failed != nil
+	})
+	return stopped, errors.Join(failed, err)
+}
+
+// MaxTimestamp is the greatest timestamp of the segment's batches in ms, -1 where it holds none, and the first batch that
+// has it.
+func (s *Segment) MaxTimestamp() (int64, *Batch, error) {
+	best := int64(-1)
+	var first *Batch
+	err := s.Visit(s.Base, func(b *Batch) (bool, error) {
+		if b.MaxTimestamp > best {
+			best, first = b.MaxTimestamp, b
+		}
+		return false, nil
+	})
+	return best, first, err
+}

@@ -1,0 +1,254 @@
+package reader
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/locallog"
+	"github.com/rsmhost/rsmhost/host/rlmm"
+	"github.com/rsmhost/rsmhost/host/transfer"
+)
+
+// batchRef is a batch of either tier while offsets are looked for: its header, and a way to its bytes.
+type batchRef struct {
+	*format.BatchHeader
+	bytes func() ([]byte, error)
+}
+
+// byTime finds the first record with a timestamp at or after ts, by offset, from the log start on: in the remote segments
+// that have no local copy, then in the local tier. The partition is one consistent view, so a local segment can't vanish
+// between the two (KAFKA-17637).
+func (q *offsetQuery) byTime(ctx context.Context, ts int64) (place, error) {
+	start := q.part.Offsets.LogStart
+	for _, seg := range q.remoteSegments() {
+		if seg.MaxTimestampMs < ts || seg.EndOffset < start {
+			continue
+		}
+		p, ok, err := q.inSegment(ctx, seg, ts, start)
+		if err != nil || ok {
+			return p, err
+		}
+		if !q.r.policy.DataTimes {
+			break // Kafka looks in the first fitting segment alone
+		}
+	}
+	return q.localByTime(ts, max(start, q.part.Offsets.LocalStart))
+}
+
+// remoteSegments are the finished segments of the partition's lineage that begin below the local tier, by start offset.
+func (q *offsetQuery) remoteSegments() []*rlmm.Segment {
+	if q.part.Remote == nil {
+		return nil
+	}
+	o := q.part.Offsets
+	return slices.DeleteFunc(q.part.Remote.Segments(), func(s *rlmm.Segment) bool {
+		return s.State != format.CopySegmentFinished || o.LocalBase >= 0 && s.StartOffset >= o.LocalBase ||
+			!rlmm.WithinLineage(&s.SegmentMetadata, q.part.Lineage, o.LogEnd)
+	})
+}
+
+// inSegment looks in one remote segment, from where its time index points to.
+func (q *offsetQuery) inSegment(ctx context.Context, seg *rlmm.Segment, ts, start int64) (p place, ok bool, err error) {
+	err = q.r.inPool(ctx, func() error {
+		pos, err := q.timePosition(ctx, seg, ts, start)
+		if err != nil {
+			return err
+		}
+		return q.r.scanSegment(ctx, seg, pos, func(b batchRef) (bool, error) {
+			p, ok, err = q.inBatch(b, ts, start)
+			return ok, err
+		})
+	})
+	return p, ok, err
+}
+
+// timePosition is where in the segment a search for ts begins: the time index names an offset, the offset index its
+// position.
+func (q *offsetQuery) timePosition(ctx context.Context, seg *rlmm.Segment, ts, start int64) (int64, error) {
+	var used transfer.Evidence
+	times, _, err := q.r.indexes.Time(ctx, &seg.SegmentMetadata, q.r.index(seg, abi.TimeIndex, &used))
+	if err != nil {
+		return 0, err
+	}
+	offsets, _, err := q.r.indexes.Offset(ctx, &seg.SegmentMetadata, q.r.index(seg, abi.OffsetIndex, &used))
+	if err != nil {
+		return 0, err
+	}
+	_, offset := times.Lookup(seg.StartOffset, ts)
+	_, pos := offsets.Lookup(seg.StartOffset, max(offset, start))
+	return pos, nil
+}
+
+// inBatch looks for the first record of b that fits. Markers of transactions fit only where Kafka's answers are wanted.
+func (q *offsetQuery) inBatch(b batchRef, ts, start int64) (place, bool, error) {
+	if b.MaxTimestamp < ts || b.LastOffset < start || q.r.policy.DataTimes && b.IsControl() {
+		return nowhere, false, nil
+	}
+	bytes, err := b.bytes()
+	if err != nil {
+		return nowhere, false, err
+	}
+	records, err := format.Records(bytes, 0)
+	if err != nil {
+		return nowhere, false, err
+	}
+	for i := range records {
+		if rec := &records[i]; rec.Timestamp >= ts && rec.Offset >= start {
+			return place{rec.Offset, rec.Timestamp, b.LeaderEpoch}, true, nil
+		}
+	}
+	return nowhere, false, nil
+}
+
+// localByTime looks in the local tier: from the first segment on that is new enough.
+func (q *offsetQuery) localByTime(ts, start int64) (p place, err error) {
+	p = nowhere
+	if q.part.Local == nil {
+		return p, nil
+	}
+	err = q.part.Local.Scan(start, func(b *locallog.Batch) (stop bool, err error) {
+		p, stop, err = q.inBatch(batchRef{&b.BatchHeader, b.Bytes}, ts, start)
+		return stop, err
+	})
+	return p, err
+}
+
+// maxTimestamp finds the first record with the greatest timestamp.
+func (q *offsetQuery) maxTimestamp(ctx context.Context) (place, error) {
+	if q.r.policy.DataTimes {
+		return q.maxOfBoth(ctx)
+	}
+	return q.kafkaMax()
+}
+
+// kafkaMax is Kafka's answer: the first local segment with the greatest timestamp, and in it the first batch that has it,
+// transaction markers and records below the log start included.
+func (q *offsetQuery) kafkaMax() (place, error) {
+	if q.part.Local == nil {
+		return nowhere, nil
+	}
+	best, first := int64(-1), (*locallog.Batch)(nil)
+	for _, s := range q.part.Local.Segments() {
+		ts, b, err := s.MaxTimestamp()
+		if err != nil {
+			return nowhere, err
+		}
+		if ts > best {
+			best, first = ts, b
+		}
+	}
+	if first == nil {
+		return nowhere, nil
+	}
+	p, _, err := q.inBatch(batchRef{&first.BatchHeader, first.Bytes}, best, 0)
+	return p, err
+}
+
+// maxOfBoth looks through both tiers, newest segments first, for the data record with the greatest timestamp between log
+// start and bound; of several the first.
+func (q *offsetQuery) maxOfBoth(ctx context.Context) (place, error) {
+	best := nowhere
+	better := func(b batchRef) (bool, error) {
+		p, ok, err := q.maxInBatch(b)
+		if ok && (p.timestamp > best.timestamp || p.timestamp == best.timestamp && p.offset < best.offset) {
+			best = p
+		}
+		return false, err
+	}
+	candidate := func(h *format.BatchHeader) bool {
+		return h.MaxTimestamp >= best.timestamp && h.MaxTimestamp >= 0 && !h.IsControl()
+	}
+	if q.part.Local != nil {
+		err := q.part.Local.Scan(q.part.Offsets.LogStart, func(b *locallog.Batch) (bool, error) {
+			if !candidate(&b.BatchHeader) {
+				return false, nil
+			}
+			return better(batchRef{&b.BatchHeader, b.Bytes})
+		})
+		if err != nil {
+			return nowhere, err
+		}
+	}
+	segs := q.remoteSegments()
+	slices.SortStableFunc(segs, func(a, b *rlmm.Segment) int { return int(min(1, max(-1, b.MaxTimestampMs-a.MaxTimestampMs))) })
+	for _, seg := range segs {
+		if seg.MaxTimestampMs < best.timestamp || seg.EndOffset < q.part.Offsets.LogStart {
+			continue
+		}
+		err := q.r.inPool(ctx, func() error {
+			return q.r.scanSegment(ctx, seg, 0, func(b batchRef) (bool, error) {
+				if !candidate(b.BatchHeader) {
+					return false, nil
+				}
+				return better(b)
+			})
+		})
+		if err != nil {
+			return nowhere, err
+		}
+	}
+	return best, nil
+}
+
+// maxInBatch is the first readable record of b with the greatest timestamp among those that are readable.
+func (q *offsetQuery) maxInBatch(b batchRef) (place, bool, error) {
+	bytes, err := b.bytes()
+	if err != nil {
+		return nowhere, false, err
+	}
+	records, err := format.Records(bytes, 0)
+	if err != nil {
+		return nowhere, false, err
+	}
+	best, ok := nowhere, false
+	for i := range records {
+		rec := &records[i]
+		if rec.Offset >= q.part.Offsets.LogStart && rec.Offset < q.bound && rec.Timestamp > best.timestamp {
+			best, ok = place{rec.Offset, rec.Timestamp, b.LeaderEpoch}, true
+		}
+	}
+	return best, ok, nil
+}
+
+// inPool runs fn as a remote read does: when its turn comes.
+func (r *Reader) inPool(ctx context.Context, fn func() error) error {
+	if r.store == nil {
+		return abi.Errorf("read", "remote tier", abi.Phase, "no plugin is given to read it")
+	}
+	var err error
+	if perr := r.pool.do(ctx, func() { err = fn() }); perr != nil {
+		return perr
+	}
+	return err
+}
+
+// scanSegment calls visit with each batch of a remote segment from position pos on, until it says stop or fails.
+func (r *Reader) scanSegment(ctx context.Context, seg *rlmm.Segment, pos int64, visit func(batchRef) (stop bool, err error)) error {
+	obj := r.log(seg)
+	defer obj.Close()
+	obj.Expect(min(pos+scanAhead, seg.SizeBytes))
+	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, strict: true, first: scanAhead, start: pos, buf: r.buffers.Get(scanAhead)}
+	defer func() { w.buf.Release() }()
+	for {
+		h, ok, err := w.header(ctx, pos)
+		if !ok || err != nil {
+			return err
+		}
+		stop, err := visit(batchRef{&h, func() ([]byte, error) {
+			if err := w.fill(ctx, pos+h.Size()); err != nil {
+				return nil, err
+			}
+			return w.bytes(pos, pos+h.Size()), nil
+		}})
+		if stop || err != nil {
+			return err
+		}
+		pos += h.Size()
+		w.drop(pos)
+	}
+}
+
+// scanAhead is how much of a segment a scan reads at once.
+const scanAhead = 256 << 10

@@ -1,0 +1,43 @@
+package reader
+
+import (
+	"context"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/epoch"
+)
+
+// EpochRequest asks where a leader epoch ends (Kafka protocol, api key 23, OffsetForLeaderEpoch).
+type EpochRequest struct {
+	Topic              string
+	TopicID            abi.UUID // zero: by name
+	Partition          int32
+	LeaderEpoch        int32
+	CurrentLeaderEpoch int32 // epoch.Undefined: not given
+}
+
+// EpochEnd answers: the largest epoch that is not above the one asked for, and its exclusive end. Both are -1 where the
+// lineage can't tell.
+type EpochEnd struct {
+	Code        Code
+	Err         error // the sentence behind Code; nil with None
+	LeaderEpoch int32
+	EndOffset   int64
+}
+
+// OffsetForLeaderEpoch answers one request.
+func (r *Reader) OffsetForLeaderEpoch(ctx context.Context, req *EpochRequest) EpochEnd {
+	out := EpochEnd{LeaderEpoch: epoch.Undefined, EndOffset: -1}
+	part, code, err := r.catalog.Find(ctx, req.Topic, req.TopicID, req.Partition)
+	if err == nil {
+		code, err = fenced(part, req.CurrentLeaderEpoch)
+	}
+	if err != nil {
+		out.Code, out.Err = code, err
+		return out
+	}
+	if found, end, ok := part.Lineage.EndOffset(req.LeaderEpoch, part.Offsets.LogEnd); ok {
+		out.LeaderEpoch, out.EndOffset = found, end
+	}
+	return out
+}
