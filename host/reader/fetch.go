@@ -208,7 +208,7 @@ func (r *Reader) goOn(ctx context.Context, reads []read, left int64) {
 			continue
 		}
 		if err := r.localFrom(ctx, rd, rd.acc.next, room, false); err != nil {
-			rd.tr.Add(rd.tr.Mark(), "local", "stopped", nil, "%v", err)
+			rd.stopped()
 		}
 		left -= rd.acc.len() - before
 	}

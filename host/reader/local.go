@@ -3,6 +3,7 @@ package reader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -83,7 +84,7 @@ func (r *Reader) copyLocal(rd *read, span locallog.Span, n int64) (int64, error)
 	took, err := r.accept(rd, b, n)
 	rd.acc.n += took
 	if err != nil {
-		return took, abi.E("read", span.Segment.Path(), abi.KindOf(err), err)
+		return took, abi.E("read", fmt.Sprintf("%s at byte %d", span.Segment.Path(), span.Pos+took), abi.KindOf(err), err)
 	}
 	return took, nil
 }

@@ -31,7 +31,7 @@ type Policy struct {
 }
 
 // Better is the policy of this project.
-var Better = Policy{WholeBatches: true, CrossSegments: true, ExactAborted: true, NestedSegments: true, Verify: true, TellingCodes: true}
+var Better = Policy{WholeBatches: true, CrossSegments: true, ExactAborted: true, NestedSegments: true, Verify: true, TellingCodes: true, DataTimes: true}
 
 // Kafka43 answers as Apache Kafka 4.3 does, to be held against recorded answers.
 var Kafka43 = Policy{EmptyOnTimeout: true}

@@ -61,8 +61,13 @@ func (rd *read) stop(err error) error {
 	if err == nil || rd.acc.len() == 0 {
 		return err
 	}
-	rd.tr.Add(rd.tr.Mark(), "stopped", "", nil, "%v", err)
+	rd.stopped()
 	return nil
+}
+
+// stopped is the trace's last word on a read that met an error, which it has told, and answers with what it has.
+func (rd *read) stopped() {
+	rd.tr.Add(rd.tr.Mark(), "stopped", fmt.Sprintf("before %d", rd.acc.next), nil, "the next read begins there, and is told why")
 }
 
 // segment finds the remote segment that holds offset in the partition's lineage.
@@ -174,7 +179,7 @@ func (r *Reader) take(rd *read, w *window, room int64) (int64, error) {
 	}
 	traceBatches(rd, m, &before, n, r.policy.Verify)
 	if err != nil {
-		return n, rd.tr.Fail(m, "batches", abi.E("read", w.seg.Key()+".log", abi.KindOf(err), err))
+		return n, rd.tr.Fail(m, "batches", w.corrupt(w.start+n, err))
 	}
 	return n, nil
 }
