@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
@@ -52,6 +53,12 @@ type Config struct {
 	// ReaderThreads and ReaderPending are remote.log.reader.threads and remote.log.reader.max.pending.tasks; 0: 10, 100.
 	ReaderThreads int
 	ReaderPending int
+
+	// RemoteWait is remote.fetch.max.wait.ms: a fetch is answered then without what is not ready, which goes on for the
+	// retry; 0: a fetch waits as long as its context.
+	RemoteWait time.Duration
+	// Quota bounds the rate of remote reads (KIP-956).
+	Quota reader.QuotaConfig
 
 	// KafkaExact answers as Apache Kafka 4.3 does, warts included.
 	KafkaExact bool
@@ -119,7 +126,8 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 		policy = reader.Kafka43
 	}
 	h.reader = reader.New(reader.Options{Catalog: h.catalog, Store: h.store, Indexes: indexes, Policy: policy,
-		Threads: cfg.ReaderThreads, Pending: cfg.ReaderPending})
+		Threads: cfg.ReaderThreads, Pending: cfg.ReaderPending, Quota: cfg.Quota, Wait: cfg.RemoteWait})
+	h.closers = append(h.closers, func() error { h.reader.Close(); return nil })
 	return nil
 }
 

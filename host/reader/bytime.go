@@ -218,7 +218,7 @@ func (r *Reader) inPool(ctx context.Context, fn func() error) error {
 		return abi.Errorf("read", "remote tier", abi.Phase, "no plugin is given to read it")
 	}
 	var err error
-	if perr := r.pool.do(ctx, func() { err = fn() }); perr != nil {
+	if perr := r.pool.do(ctx, "", func() { err = fn() }); perr != nil {
 		return perr
 	}
 	return err

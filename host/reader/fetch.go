@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync"
+	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/budget"
@@ -28,6 +28,9 @@ type Reader struct {
 	indexes *indexcache.Cache
 	policy  Policy
 	pool    *pool
+	quota   *quota
+	late    lateReads
+	wait    time.Duration // 0: as long as the request's context
 	buffers budget.Pool
 }
 
@@ -39,12 +42,29 @@ type Options struct {
 	Policy  Policy
 	Threads int // 0: DefaultThreads
 	Pending int // 0: DefaultPending
+	Quota   QuotaConfig
+	// Wait is remote.fetch.max.wait.ms: a fetch is answered then without what is not ready, which goes on for the retry.
+	// 0: a fetch waits as long as its context.
+	Wait time.Duration
 }
 
 // New makes a Reader.
 func New(o Options) *Reader {
-	return &Reader{catalog: o.Catalog, store: o.Store, indexes: o.Indexes, policy: o.Policy, pool: newPool(o.Threads, o.Pending)}
+	return &Reader{catalog: o.Catalog, store: o.Store, indexes: o.Indexes, policy: o.Policy, pool: newPool(o.Threads, o.Pending),
+		quota: newQuota(o.Quota, nil), wait: o.Wait}
 }
+
+// Resize changes the bounds of the reader pool while it runs; 0 is the default.
+func (r *Reader) Resize(threads, pending int) { r.pool.resize(threads, pending) }
+
+// SetQuota changes the fetch quota in bytes a second while it is in use; 0: none.
+func (r *Reader) SetQuota(bytesPerSecond int64) { r.quota.setBound(bytesPerSecond) }
+
+// PoolStats says how busy the remote readers are.
+func (r *Reader) PoolStats() PoolStats { return r.pool.stats() }
+
+// Close ends reads that go on without a request and waits for them. No Fetch may run.
+func (r *Reader) Close() { r.late.close() }
 
 // read is one partition's part of a request while it is worked on.
 type read struct {
@@ -75,7 +95,7 @@ func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 		}
 		limit = max(0, limit-charge)
 	}
-	r.readRemote(ctx, reads)
+	r.readRemote(ctx, req, reads)
 	r.goOn(ctx, reads, limit)
 	for i := range reads {
 		r.finish(ctx, &reads[i])
@@ -159,31 +179,6 @@ func (rd *read) noAborted() []AbortedTransaction {
 	return nil
 }
 
-// readRemote reads all remote partitions of a request in parallel and waits for them.
-func (r *Reader) readRemote(ctx context.Context, reads []read) {
-	var wg sync.WaitGroup
-	for i := range reads {
-		rd := &reads[i]
-		if rd.part == nil || rd.ans.Where != locality.Remote || rd.room == 0 {
-			continue
-		}
-		wg.Go(func() {
-			var failed error
-			if err := r.pool.do(ctx, func() { failed = r.remote(ctx, rd) }); err != nil {
-				failed = err
-			}
-			switch {
-			case failed == nil:
-			case r.policy.EmptyOnTimeout && ctx.Err() != nil:
-				rd.acc.release()
-			default:
-				r.fail(rd, failed)
-			}
-		})
-	}
-	wg.Wait() // each ends with ctx at the latest
-}
-
 // fail turns a partition's answer into an error.
 func (r *Reader) fail(rd *read, err error) {
 	rd.acc.release()
@@ -219,12 +214,10 @@ func (r *Reader) finish(ctx context.Context, rd *read) {
 	if rd.part == nil {
 		return
 	}
-	if rd.out.Code == None && rd.acc.len() > 0 {
+	if rd.out.Code == None && rd.acc.len() > 0 && rd.ans.Where == locality.Local {
 		if err := r.addAborted(ctx, rd); err != nil {
 			r.fail(rd, err)
 		}
-	} else if rd.out.Code == None && rd.ans.Where == locality.Remote && rd.room > 0 && !rd.acc.tooBig {
-		rd.out.Aborted = rd.noAborted()
 	}
 	rd.out.Records, rd.out.buf = rd.acc.take()
 	r.traceAnswer(rd)

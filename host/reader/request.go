@@ -15,6 +15,7 @@ import (
 // FetchRequest is a Fetch as its wire form has it (Kafka protocol, api key 1).
 type FetchRequest struct {
 	ID         string // of the request, in log, trace and error; may be empty
+	ClientID   string // whom the reader pool is fair between; may be empty
 	Version    int16  // 13 and up name topics by id
 	ReplicaID  int32  // locality.Consumer for clients
 	Isolation  locality.Isolation
@@ -66,6 +67,7 @@ type PartitionData struct {
 	Aborted          []AbortedTransaction // by first offset; nil is null on the wire, empty is an empty list
 	Diverging        *abi.LeaderEpoch     // the epoch and its exclusive end; nil: none
 	Leader           *Leader              // with FENCED_LEADER_EPOCH
+	Late             bool                 // the remote read was not ready in time: ask again, and it is answered from what came
 	Records          []byte               // batches; the first may begin below the offset, the last may be cut (Policy)
 
 	buf *budget.Buffer // behind Records

@@ -51,6 +51,21 @@ func New(id string, now func() time.Time) *Trace {
 // On reports whether anybody watches: ask before computing evidence that costs something.
 func (t *Trace) On() bool { return t != nil }
 
+// Fork gives a trace on the same clock for a part of the read that another goroutine does; nil stays nil.
+func (t *Trace) Fork() *Trace {
+	if t == nil {
+		return nil
+	}
+	return &Trace{ID: t.ID, began: t.began, now: t.now}
+}
+
+// Join appends the steps of a part that has ended.
+func (t *Trace) Join(part *Trace) {
+	if t != nil && part != nil {
+		t.steps = append(t.steps, part.steps...)
+	}
+}
+
 // Steps gives what was collected.
 func (t *Trace) Steps() []Step {
 	if t == nil {

@@ -1,0 +1,187 @@
+package reader
+
+import (
+	"context"
+	"time"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/trace"
+)
+
+// lateTimeout bounds a remote read that outlived its request.
+const lateTimeout = time.Minute
+
+// readRemote reads all remote partitions of a request in parallel and waits for them: as long as ctx, and as the
+// reader's wait where it has one.
+func (r *Reader) readRemote(ctx context.Context, req *FetchRequest, reads []read) {
+	jobs := make([]*job, len(reads))
+	for i := range reads {
+		if rd := &reads[i]; rd.part != nil && rd.ans.Where == locality.Remote && rd.room > 0 {
+			jobs[i] = r.job(ctx, req.ClientID, rd)
+		}
+	}
+	var expired <-chan time.Time
+	if r.wait > 0 {
+		t := time.NewTimer(r.wait)
+		defer t.Stop()
+		expired = t.C
+	}
+	over := false
+	for i, j := range jobs {
+		if j != nil {
+			over = r.collect(ctx, &reads[i], j, expired, over)
+		}
+	}
+}
+
+// job gives the read of an earlier request that this one asks for again, or begins one.
+func (r *Reader) job(ctx context.Context, client string, rd *read) *job {
+	if r.policy.KeepLate {
+		if j := r.late.take(rd.lateKey()); j != nil {
+			rd.tr.Add(rd.tr.Mark(), "late", "kept", nil, "the read that an earlier request began %s ago", time.Since(j.began).Round(time.Millisecond))
+			return j
+		}
+	}
+	j := &job{read: *rd, out: *rd.out, done: make(chan struct{}), began: time.Now()}
+	j.read.out, j.read.tr = &j.out, rd.tr.Fork()
+	jctx := r.detach(ctx, j)
+	r.late.wg.Go(func() {
+		defer close(j.done)
+		defer j.cancel(nil)
+		j.err = r.run(jctx, client, &j.read)
+	})
+	return j
+}
+
+// detach gives a job's context: the request's own where nothing may outlive it.
+func (r *Reader) detach(ctx context.Context, j *job) context.Context {
+	if r.wait == 0 {
+		ctx, j.cancel = context.WithCancelCause(ctx)
+		j.detach = func() bool { return true }
+		return ctx
+	}
+	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), lateTimeout)
+	jctx, cancel := context.WithCancelCause(bounded)
+	j.cancel = func(cause error) { cancel(cause); stop() }
+	j.detach = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return jctx
+}
+
+// run does a remote read: when the quota and a reader are free.
+func (r *Reader) run(ctx context.Context, client string, rd *read) error {
+	if err := r.quota.reserve(ctx, rd.room); err != nil {
+		return err
+	}
+	var failed error
+	err := r.pool.do(ctx, client, func() {
+		if failed = r.remote(ctx, rd); failed == nil {
+			failed = r.finishRemote(ctx, rd)
+		}
+	})
+	r.quota.settle(rd.room, rd.acc.len())
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// finishRemote adds what stands beside the records of a remote read.
+func (r *Reader) finishRemote(ctx context.Context, rd *read) error {
+	if rd.acc.len() > 0 {
+		return r.addAborted(ctx, rd)
+	}
+	if !rd.acc.tooBig {
+		rd.out.Aborted = rd.noAborted()
+	}
+	return nil
+}
+
+// collect waits for a job and answers its partition from it. It reports whether the wait is over for those that follow.
+func (r *Reader) collect(ctx context.Context, rd *read, j *job, expired <-chan time.Time, over bool) bool {
+	if over { // what is ready is taken all the same
+		select {
+		case <-j.done:
+			r.adopt(ctx, rd, j)
+		default:
+			r.answerLate(rd, j)
+		}
+		return true
+	}
+	select {
+	case <-j.done:
+		r.adopt(ctx, rd, j)
+		return false
+	case <-ctx.Done():
+		j.cancel(context.Cause(ctx))
+		<-j.done // it ends with its context
+		r.adopt(ctx, rd, j)
+		return false
+	case <-expired:
+		r.answerLate(rd, j)
+		return true
+	}
+}
+
+// answerLate answers with nothing, and keeps the read for the retry.
+func (r *Reader) answerLate(rd *read, j *job) {
+	rd.out.Late = true
+	rd.tr.Add(trace.Mark{}, "late", "not ready", nil, "within %s; the next fetch of this offset is answered from it", r.wait)
+	if !r.policy.KeepLate {
+		r.late.wg.Go(j.drop)
+		return
+	}
+	j.detach()
+	r.late.keep(rd.lateKey(), j)
+}
+
+// adopt makes a job's result the partition's.
+func (r *Reader) adopt(ctx context.Context, rd *read, j *job) {
+	rd.tr.Join(j.read.tr)
+	if j.err != nil {
+		j.read.acc.release()
+		if r.policy.EmptyOnTimeout && ctx.Err() != nil {
+			return
+		}
+		r.fail(rd, asked(ctx, j.err))
+		return
+	}
+	if !r.fit(rd, j) {
+		return
+	}
+	rd.acc, rd.out.Aborted = j.read.acc, j.out.Aborted
+}
+
+// asked gives an error of a job the kind that its request's own end has: a job is cancelled where a request met its
+// deadline.
+func asked(ctx context.Context, err error) error {
+	if ctx.Err() == nil || abi.KindOf(err) != abi.Cancelled {
+		return err
+	}
+	return abi.E("fetch", "", abi.KindOf(ctx.Err()), err)
+}
+
+// fit cuts a result that a request with a larger allowance began to this one's, in whole batches. It reports false where
+// not even the first batch may go out: then it is kept once more.
+func (r *Reader) fit(rd *read, j *job) bool {
+	acc := &j.read.acc
+	if acc.n <= rd.room || rd.room >= j.read.room {
+		return true
+	}
+	n := int64(0)
+	for w := format.Walk(acc.buf.B[:acc.n]); w.Next(); {
+		if size := w.Header().Size(); n+size <= rd.room || n == 0 && rd.first {
+			n += size
+			acc.next = w.Header().LastOffset + 1
+			continue
+		}
+		break
+	}
+	if n == 0 {
+		r.late.keep(rd.lateKey(), j)
+		return false
+	}
+	acc.n = n
+	return true
+}
