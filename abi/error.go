@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 )
@@ -75,8 +76,12 @@ type Text string
 
 func (t Text) Error() string { return string(t) }
 
-// E makes an Error from the parts that every site has. Set the others on the result.
+// E makes an Error from the parts that every site has. Set the others on the result. Of an error of the os package about
+// the subject it keeps the reason alone, so that a message names a path once.
 func E(op, subject string, kind Kind, err error) *Error {
+	if p, ok := err.(*fs.PathError); ok && strings.HasSuffix(subject, p.Path) {
+		err = p.Err
+	}
 	return &Error{Op: op, Subject: subject, Kind: kind, Err: err}
 }
 

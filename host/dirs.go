@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -19,11 +20,11 @@ const (
 // it. Errors name the directory and what is wrong with it.
 func takeDir(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be made: %w", err)
+		return nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be made: %w", pathless(err))
 	}
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be written to: %w", err)
+		return nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be written to: %w", pathless(err))
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
@@ -37,6 +38,14 @@ func takeDir(dir string) (release func() error, err error) {
 		return nil, err
 	}
 	return f.Close, nil // closing ends the lock
+}
+
+// pathless is the reason in an error of the os package, for a message that has the path already.
+func pathless(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 // checkStamp refuses a directory that a later version of this program wrote in another form.

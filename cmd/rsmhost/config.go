@@ -22,13 +22,6 @@ func configCommand() *cli.Command {
 	}
 }
 
-func noSubcommand(c *cli.Context) error {
-	if name := c.Args().First(); name != "" {
-		return abi.Errorf("usage", c.Command.Name+" "+name, abi.Invalid, "no such command%s; see rsmhost %s --help", didYouMean(name, c.Command.Subcommands), c.Command.Name)
-	}
-	return cli.ShowSubcommandHelp(c)
-}
-
 func configShow(c *cli.Context) error {
 	if err := noArgs(c); err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/epoch"
 	"github.com/rsmhost/rsmhost/host/format"
@@ -29,7 +28,7 @@ thrown away; with -o json the steps are spans in the document on stdout.
 
    rsmhost fetch -t orders -p 3 --offset 1234 --trace --config rsmhost.yaml
    rsmhost fetch -t orders -p 3 --offset earliest -o raw > batches.bin`,
-		Flags: withConfig(topicFlag(true),
+		Flags: withConfig(topicFlag(),
 			&cli.IntFlag{Name: "partition", Aliases: []string{"p"}, Usage: "partition: `N`"},
 			&cli.StringFlag{Name: "offset", Value: "earliest", Usage: "`N`, earliest or latest"},
 			&cli.Int64Flag{Name: "max-bytes", Value: 1 << 20, Usage: "bytes of records at most, but for a first batch that is larger"},
@@ -47,7 +46,7 @@ func isolationFlag() cli.Flag {
 }
 
 func timeoutFlag() cli.Flag {
-	return &cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "a fetch that takes longer fails"}
+	return &cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "a fetch that takes longer fails, and so does the opening; 0: no limit"}
 }
 
 func isolation(c *cli.Context) (locality.Isolation, error) {
@@ -56,11 +55,11 @@ func isolation(c *cli.Context) (locality.Isolation, error) {
 			return i, nil
 		}
 	}
-	return 0, abi.Errorf("usage", "--isolation "+c.String("isolation"), abi.Invalid, "want read_uncommitted or read_committed")
+	return 0, usage("--isolation "+c.String("isolation"), "want read_uncommitted or read_committed")
 }
 
 func fetchAction(c *cli.Context) (err error) {
-	if err := noArgs(c); err != nil {
+	if err := oneTopic(c); err != nil {
 		return err
 	}
 	iso, err := isolation(c)
@@ -68,7 +67,7 @@ func fetchAction(c *cli.Context) (err error) {
 		return err
 	}
 	if c.Int64("max-bytes") < 0 {
-		return abi.Errorf("usage", "--max-bytes", abi.Invalid, "%d is negative", c.Int64("max-bytes"))
+		return usage("--max-bytes", "%d is negative", c.Int64("max-bytes"))
 	}
 	h, conf, err := openHost(c, true)
 	if err != nil {
@@ -121,7 +120,7 @@ func (f *fetch) parseOffset(c *cli.Context, s string) (int64, error) {
 	if s != "earliest" && s != "latest" {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
-			return 0, abi.Errorf("usage", "--offset "+s, abi.Invalid, "want a number, earliest or latest")
+			return 0, usage("--offset "+s, "want a number, earliest or latest")
 		}
 		return n, nil
 	}

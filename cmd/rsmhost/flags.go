@@ -12,10 +12,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/config"
-	"github.com/rsmhost/rsmhost/host/plugin"
 )
 
 const category = "What is read, and how (also keys of the --config file, and RSMHOST_... variables)"
@@ -82,11 +80,16 @@ func openHost(c *cli.Context, withPlugin bool) (*host.Host, *config.Config, erro
 	if err != nil {
 		return nil, nil, err
 	}
+	if cfg.Metadata == "" && len(cfg.LogDirs) == 0 {
+		return nil, nil, usage("nothing to read", "give --metadata dir:PATH, --log-dir PATH, or both")
+	}
 	cfg.Log, cfg.Version = logger(c.App.ErrWriter, conf), buildVersion()
 	if !withPlugin {
 		cfg.Plugin = ""
 	}
-	h, err := host.Open(c.Context, cfg)
+	ctx, cancel := withTimeout(c)
+	defer cancel()
+	h, err := host.Open(ctx, cfg)
 	return h, conf, err
 }
 
@@ -107,14 +110,14 @@ func outputFlag(forms ...string) cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: forms[0], Usage: "form of the output on stdout: " + strings.Join(forms, ", "),
 		Action: func(_ *cli.Context, v string) error {
 			if !slices.Contains(forms, v) {
-				return abi.Errorf("usage", "-o "+v, abi.Invalid, "want %s", strings.Join(forms, ", "))
+				return usage("-o "+v, "want %s", strings.Join(forms, ", "))
 			}
 			return nil
 		}}
 }
 
-func topicFlag(required bool) cli.Flag {
-	return &cli.StringFlag{Name: "topic", Aliases: []string{"t"}, Required: required, Usage: "topic: `NAME`, or NAME@ID for an older incarnation"}
+func topicFlag() cli.Flag {
+	return &cli.StringFlag{Name: "topic", Aliases: []string{"t"}, Usage: "topic: `NAME`, or NAME@ID for an older incarnation"}
 }
 
 // partitions gives the partitions that -p names, or all of the topic.
@@ -129,14 +132,6 @@ func partitions(c *cli.Context, t *host.Topic) ([]int32, error) {
 	return []int32{int32(c.Int("partition"))}, nil
 }
 
-func didYouMean(name string, commands []*cli.Command) string {
-	var known []string
-	for _, c := range commands {
-		known = append(known, c.Name)
-	}
-	return plugin.DidYouMean(name, known)
-}
-
 // closing closes what a command opened, and reports the first thing that went wrong.
 func closing(h *host.Host, err *error) {
 	if cerr := h.Close(); *err == nil {
@@ -144,14 +139,10 @@ func closing(h *host.Host, err *error) {
 	}
 }
 
-// noArgs refuses arguments that a command does not take: a flag without its dashes would be ignored else.
-func noArgs(c *cli.Context) error {
-	if c.Args().Present() {
-		return abi.Errorf("usage", c.Args().First(), abi.Invalid, "%s takes no arguments; see rsmhost %s --help", c.Command.Name, c.Command.Name)
-	}
-	return nil
-}
-
+// withTimeout bounds one step of a command by its --timeout, where it has one.
 func withTimeout(c *cli.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(c.Context, c.Duration("timeout"))
+	if d := c.Duration("timeout"); d > 0 {
+		return context.WithTimeout(c.Context, d)
+	}
+	return context.WithCancel(c.Context)
 }

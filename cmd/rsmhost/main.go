@@ -12,8 +12,6 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
-
-	"github.com/rsmhost/rsmhost/abi"
 )
 
 // The exit codes, of all subcommands.
@@ -63,7 +61,7 @@ func report(stderr io.Writer, err error) int {
 }
 
 func app(stdout, stderr io.Writer) *cli.App {
-	return &cli.App{
+	a := &cli.App{
 		Name:      "rsmhost",
 		Usage:     "read Kafka's tiered topics through storage plugins",
 		Writer:    stdout,
@@ -83,19 +81,9 @@ Exit status: 0 good, 1 a Kafka error or a finding, 2 wrong usage or could not lo
 		DisableSliceFlagSeparator: true,
 		HideVersion:               true,
 		ExitErrHandler:            func(*cli.Context, error) {}, // report prints it
-		OnUsageError:              usageError,
-		CommandNotFound:           nil,
+		OnUsageError:              badFlag,
 		Action:                    noCommand,
 	}
-}
-
-func usageError(_ *cli.Context, err error, _ bool) error {
-	return abi.Errorf("usage", "", abi.Invalid, "%w; see --help", err)
-}
-
-func noCommand(c *cli.Context) error {
-	if name := c.Args().First(); name != "" {
-		return abi.Errorf("usage", name, abi.Invalid, "no such command%s; see rsmhost --help", didYouMean(name, c.App.Commands))
-	}
-	return cli.ShowAppHelp(c)
+	refuseBadFlags(a.Commands)
+	return a
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/config"
 	"github.com/rsmhost/rsmhost/host/plugin"
 )
@@ -96,7 +95,7 @@ func pluginInspect(c *cli.Context) (err error) {
 		ref = conf.Text("plugin")
 	}
 	if ref == "" || c.NArg() > 1 {
-		return abi.Errorf("usage", "plugin inspect", abi.Invalid, "want one plugin: a name, or the path of a file")
+		return usage("plugin inspect", "want one plugin: a name, or the path of a file")
 	}
 	placement, err := plugin.ParsePlacement(conf.Text("placement"))
 	if err != nil {

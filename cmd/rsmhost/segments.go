@@ -21,7 +21,7 @@ func segmentsCommand() *cli.Command {
 		Usage: "a partition as it lies: remote, local, overlap, gaps, superseded uploads, epochs, states",
 		Description: `Needs no plugin. Exit status 1 where offsets between the log start and the local tier lie in no
 finished segment.`,
-		Flags: withConfig(topicFlag(true), &cli.IntFlag{Name: "partition", Aliases: []string{"p"}, Usage: "partition: `N` (default: all)"},
+		Flags: withConfig(topicFlag(), &cli.IntFlag{Name: "partition", Aliases: []string{"p"}, Usage: "partition: `N` (default: all)"},
 			outputFlag("table", "json")),
 		Action: segmentsAction,
 	}
@@ -71,7 +71,7 @@ type offsetsDoc struct {
 }
 
 func segmentsAction(c *cli.Context) (err error) {
-	if err := noArgs(c); err != nil {
+	if err := oneTopic(c); err != nil {
 		return err
 	}
 	h, _, err := openHost(c, false)
@@ -177,7 +177,7 @@ func (d *segmentsDoc) gap(from, to int64) {
 }
 
 func (d *segmentsDoc) write(w io.Writer) error {
-	fmt.Fprintf(w, "%s-%d   topic id %s, offsets %s\n\n", d.Topic, d.Partition, d.TopicID, offsetRange(d.LogStart, d.LogEnd))
+	fmt.Fprintf(w, "%s-%d   topic id %s, %s\n\n", d.Topic, d.Partition, d.TopicID, d.offsets())
 	d.picture(w)
 	var rows [][]string
 	for _, r := range d.Remote {
@@ -201,6 +201,13 @@ func (d *segmentsDoc) write(w io.Writer) error {
 	}
 	_, err := fmt.Fprintln(w)
 	return err
+}
+
+func (d *segmentsDoc) offsets() string {
+	if d.LogStart >= d.LogEnd {
+		return fmt.Sprintf("empty, begins at %d", d.LogStart)
+	}
+	return "offsets " + offsetRange(d.LogStart, d.LogEnd)
 }
 
 func (r *remoteDoc) note() string {

@@ -29,7 +29,7 @@ behind a segment's end, in whole batches. Prints a line a failure, then "N passe
 
 func testAction(c *cli.Context) (err error) {
 	if !c.Args().Present() {
-		return abi.Errorf("usage", "test", abi.Invalid, "no FILE of recorded cases given")
+		return usage("test", "no FILE of recorded cases given")
 	}
 	h, conf, err := openHost(c, true)
 	if err != nil {
@@ -64,7 +64,7 @@ func testAction(c *cli.Context) (err error) {
 
 // tester replays files and counts.
 type tester struct {
-	host     replay.Fetcher
+	host     replay.Host
 	mode     replay.Mode
 	out      io.Writer
 	progress *progress

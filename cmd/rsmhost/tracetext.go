@@ -39,7 +39,9 @@ func writeTrace(w io.Writer, title string, t *trace.Trace) error {
 	steps := t.Steps()
 	width, longest := 0, time.Duration(1)
 	for _, s := range steps {
-		width = max(width, min(utf8.RuneCountInString(s.Detail), 96))
+		if s.Err == nil {
+			width = max(width, min(utf8.RuneCountInString(s.Detail), 96))
+		}
 		if s.Name != "answer" {
 			longest = max(longest, s.Took)
 		}

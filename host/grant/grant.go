@@ -30,11 +30,19 @@ func OpenRoots(dirs map[string]string) (*Roots, error) {
 		root, err := os.OpenRoot(dir)
 		if err != nil {
 			r.Close()
-			return nil, abi.Errorf("open directory", name, rootKind(dir, err), "%s=%s: %w", name, dir, err)
+			return nil, abi.Errorf("open directory", name, rootKind(dir, err), "%s=%s: %w", name, dir, pathless(err))
 		}
 		r.dirs[name] = root
 	}
 	return r, nil
+}
+
+// pathless is the reason in an error of the os package, for a message that has the path already.
+func pathless(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 // rootKind is abi.FileKind, but for os.OpenRoot's word for a file, which is no errno and yet no escape.

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,14 +104,14 @@ func environment(names []string) []string {
 
 func (p *Plugin) configure(ctx context.Context, o *Options) error {
 	info := p.Info()
-	s, err := checkSettings(info.Name, info.Schema, o.Values)
+	s, err := checkSettings(cmp.Or(info.Name, p.File()), info.Schema, o.Values)
 	if err != nil {
 		return err
 	}
 	if err := checkGrants(p.File(), info.Grants, o); err != nil {
 		return err
 	}
-	secrets, err := resolveSecrets(ctx, info.Name, info.Secrets, o.Secrets, s.secrets)
+	secrets, err := resolveSecrets(ctx, cmp.Or(info.Name, p.File()), info.Secrets, o.Secrets, s.secrets)
 	if err != nil {
 		return err
 	}
