@@ -60,11 +60,16 @@ func (s *Segment) limit(bound, next int64) (int64, error) {
 // Collect appends the aborted transactions of all local segments that a read of [from, upper) needs, until one says that
 // no more can follow.
 func (l *Log) Collect(dst []format.AbortedTxn, from, upper int64) []format.AbortedTxn {
+	dst, _ = l.CollectAll(dst, from, upper)
+	return dst
+}
+
+// CollectAll is Collect, and says whether no marker that is written later can concern the read.
+func (l *Log) CollectAll(dst []format.AbortedTxn, from, upper int64) (all []format.AbortedTxn, complete bool) {
 	for _, s := range l.segments {
-		var complete bool
 		if dst, complete = s.txns.Collect(dst, from, upper); complete {
-			break
+			return dst, true
 		}
 	}
-	return dst
+	return dst, l.LastStable >= upper // no transaction that began below is open
 }

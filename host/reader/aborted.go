@@ -25,18 +25,32 @@ func (r *Reader) addAborted(ctx context.Context, rd *read) error {
 		return rd.tr.Fail(m, "aborted", err)
 	}
 	var found []format.AbortedTxn
-	looked, complete := 0, false
+	looked := 0
+	if r.policy.ExactAborted {
+		found, looked, err = r.digested(ctx, rd, from, upper)
+	} else {
+		found, looked, err = r.scanned(ctx, rd, from, upper)
+	}
+	if err != nil {
+		return rd.tr.Fail(m, "aborted", err)
+	}
+	rd.out.Aborted = unique(found)
+	traceAborted(rd, m, from, upper, looked)
+	return nil
+}
+
+// scanned looks through the transaction indexes from the read segment on, as Kafka does at every read (KAFKA-16780).
+func (r *Reader) scanned(ctx context.Context, rd *read, from, upper int64) (found []format.AbortedTxn, looked int, err error) {
+	complete := false
 	if rd.acc.seg != nil {
-		if found, looked, complete, err = r.abortedRemote(ctx, rd, from, upper); err != nil {
-			return rd.tr.Fail(m, "aborted", err)
+		if found, looked, complete, err = r.abortedRemote(ctx, rd, rd.acc.seg, from, upper); err != nil {
+			return nil, looked, err
 		}
 	}
 	if !complete && rd.part.Local != nil {
 		found = rd.part.Local.Collect(found, from, upper)
 	}
-	rd.out.Aborted = unique(found)
-	traceAborted(rd, m, from, upper, looked)
-	return nil
+	return found, looked, nil
 }
 
 // abortedRange is the range of offsets, upper exclusive, that aborted transactions are looked for in.
@@ -64,8 +78,8 @@ func (r *Reader) abortedRange(ctx context.Context, rd *read) (from, upper int64,
 }
 
 // abortedRemote looks through the transaction indexes from the read segment on, until one says that no more can follow.
-func (r *Reader) abortedRemote(ctx context.Context, rd *read, from, upper int64) (found []format.AbortedTxn, looked int, complete bool, err error) {
-	for seg, ok := rd.acc.seg, true; ok; seg, ok = r.nextWithAborted(rd, seg.EndOffset+1) {
+func (r *Reader) abortedRemote(ctx context.Context, rd *read, first *rlmm.Segment, from, upper int64) (found []format.AbortedTxn, looked int, complete bool, err error) {
+	for seg, ok := first, true; ok; seg, ok = r.nextWithAborted(rd, seg.EndOffset+1) {
 		if seg.TxnIndexEmpty {
 			continue
 		}

@@ -30,6 +30,7 @@ type Reader struct {
 	pool    *pool
 	quota   *quota
 	late    lateReads
+	digests digests
 	wait    time.Duration // 0: as long as the request's context
 	buffers budget.Pool
 }

@@ -83,6 +83,7 @@ func (r *Reader) copyLocal(rd *read, span locallog.Span, n int64) (int64, error)
 	}
 	took, err := r.accept(rd, b, n)
 	rd.acc.n += took
+	rd.acc.wentLocal = rd.acc.wentLocal || took > 0
 	if err != nil {
 		return took, abi.E("read", fmt.Sprintf("%s at byte %d", span.Segment.Path(), span.Pos+took), abi.KindOf(err), err)
 	}

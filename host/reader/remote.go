@@ -148,6 +148,9 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, o
 	}
 	kept = rd.acc.buf == nil
 	n, err := r.take(rd, w, room)
+	if n > 0 {
+		rd.acc.segs = append(rd.acc.segs, seg)
+	}
 	if err == nil {
 		err = failed // what came before is good
 	}

@@ -174,10 +174,17 @@ func traceAborted(rd *read, m trace.Mark, from, upper int64, looked int) {
 	if !rd.tr.On() {
 		return
 	}
-	detail := fmt.Sprintf("with a marker at or after %d and a begin before %d, from %s", from, upper, plural(looked, "remote index"))
-	if rd.part.Local != nil {
-		detail += " and the local ones"
+	var where []string
+	switch {
+	case looked > 0:
+		where = append(where, plural(looked, "remote index"))
+	case rd.acc.seg != nil:
+		where = append(where, "what is known of the segments")
 	}
+	if rd.acc.wentLocal {
+		where = append(where, "the local indexes")
+	}
+	detail := fmt.Sprintf("with a marker at or after %d and a begin before %d, from %s", from, upper, strings.Join(where, " and "))
 	rd.tr.Add(m, "aborted", fmt.Sprint(len(rd.out.Aborted)), []trace.Attr{trace.A("aborted", len(rd.out.Aborted)),
 		trace.A("remoteIndexes", looked)}, "%s", detail)
 }
