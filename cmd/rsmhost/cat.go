@@ -72,6 +72,7 @@ type stream struct {
 	iso       locality.Isolation
 	to        int64 // exclusive
 	form      string
+	late      bool // the last fetch was answered before it was ready
 	out       *bufio.Writer
 }
 
@@ -91,6 +92,9 @@ func (s *stream) run(c *cli.Context, from int64) error {
 		next, err := s.fetch(c, from)
 		if err != nil {
 			return err
+		}
+		if s.late { // the read goes on, and the next fetch of this offset is answered from it
+			continue
 		}
 		if next <= from { // never an endless loop: a broker's consumer would hang here
 			return s.nothing(c, from, end)
@@ -129,6 +133,7 @@ func (s *stream) fetch(c *cli.Context, from int64) (next int64, err error) {
 	if err != nil {
 		return 0, finding{fmt.Errorf("request %s: %w", id, err)}
 	}
+	s.late = p.Late
 	return next, nil
 }
 

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/plugin"
+	"github.com/rsmhost/rsmhost/host/reader"
 )
 
 // Origin says where a value came from.
@@ -176,6 +178,10 @@ func (c *Config) Host() (host.Config, error) {
 		IndexCacheBytes: c.number("remote.log.index.file.cache.total.size.bytes"),
 		ReaderThreads:   int(c.number("remote.log.reader.threads")), ReaderPending: int(c.number("remote.log.reader.max.pending.tasks")),
 	}
+	cfg.RemoteWait = time.Duration(c.number("remote.fetch.max.wait.ms")) * time.Millisecond
+	cfg.Quota = reader.QuotaConfig{BytesPerSecond: c.number("remote.log.manager.fetch.max.bytes.per.second"),
+		Windows: int(c.number("remote.log.manager.fetch.quota.window.num")),
+		Window:  time.Duration(c.number("remote.log.manager.fetch.quota.window.size.seconds")) * time.Second}
 	cfg.CacheDir = c.dir("cache-dir", "XDG_CACHE_HOME", ".cache")
 	cfg.StateDir = c.dir("state-dir", "XDG_STATE_HOME", filepath.Join(".local", "state"))
 	return cfg, nil

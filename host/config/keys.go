@@ -41,6 +41,10 @@ var Keys = []Key{
 	{Name: "remote.log.reader.threads", Kind: Number, Default: "10", Help: "remote reads that run at once"},
 	{Name: "remote.log.reader.max.pending.tasks", Kind: Number, Default: "100", Help: "remote reads that wait in the queue"},
 	{Name: "remote.log.index.file.cache.total.size.bytes", Kind: Number, Default: "1073741824", Help: "bytes of the index cache on disk"},
+	{Name: "remote.fetch.max.wait.ms", Kind: Number, Default: "0", Help: "longest wait of a fetch for the remote tier; what is not ready then answers the next fetch; 0: as long as it takes"},
+	{Name: "remote.log.manager.fetch.max.bytes.per.second", Kind: Number, Default: "0", Help: "rate of remote reads; 0: no bound"},
+	{Name: "remote.log.manager.fetch.quota.window.num", Kind: Number, Default: "11", Help: "windows that the rate is measured over"},
+	{Name: "remote.log.manager.fetch.quota.window.size.seconds", Kind: Number, Default: "1", Help: "length of a window"},
 	{Name: "fetch.max.bytes", Kind: Number, Default: "57671680", Help: "bytes of one answer at most"},
 	{Name: "grants.env", Kind: List, FileOnly: true, Help: "environment variables that a process plugin may have beyond PATH, TZ and LANG"},
 }
