@@ -1,65 +1,87 @@
 package rlmm
 
-import (
-	"slices"
-	"sort"
-)
+import "maps"
 
-// span is what one finished segment holds of one leader epoch: offsets start to end, both inclusive.
-type span struct {
-	start, end  int64
-	seg         *Segment
-	overwritten bool // another began at start since: Kafka's map has room for one
-}
-
-// epochState is what is known of one leader epoch of a partition: the finished segments by start offset.
+// epochState is what is known of one leader epoch of a partition.
 //
-// Kafka's own structure is a map by start offset. It loses offsets where a later segment lies inside an earlier one, or
-// begins with it and ends before it; here both stay, and a lookup that finds the nearer one too short looks further
-// down.
+// Kafka's own structure is a map of the finished segments by start offset. It loses offsets where a later segment lies
+// inside an earlier one, or begins with it and ends before it; here both stay, and a lookup that finds the nearer one too
+// short looks further down.
 type epochState struct {
-	spans   []span // ascending by start, then in the order in which they finished
-	highest int64  // highest end that ever finished; never falls; -1: none
+	finished    spans             // those that a lookup can give
+	txn         spans             // of them, those that may have a transaction index
+	overwritten map[*record]int64 // of them, with their start, those whose place another took: Kafka's map has one a start
+	highest     int64             // highest end that ever finished; never falls; -1: none
+	size        int64             // bytes of all segments with this epoch that are not yet deleted
 }
 
-// finished adds a segment. Those that it covers whole are superseded, as in Kafka, if they begin at or after it.
-func (e *epochState) finished(start, end int64, seg *Segment) {
-	if n := len(e.spans); n > 0 && e.highest <= end {
-		i := sort.Search(n, func(i int) bool { return e.spans[i].start >= start })
-		e.spans = slices.Delete(e.spans, i, n)
+// finish adds a segment's part. Those that begin at or after it are superseded, as in Kafka, if none ends higher.
+func (e *epochState) finish(x span) {
+	if e.highest <= x.end {
+		e.finished.cut(x.start)
+		e.txn.cut(x.start)
+		maps.DeleteFunc(e.overwritten, func(_ *record, start int64) bool { return start >= x.start })
 	}
-	i := sort.Search(len(e.spans), func(i int) bool { return e.spans[i].start > start })
-	for j := i - 1; j >= 0 && e.spans[j].start == start; j-- {
-		e.spans[j].overwritten = true
+	for o := range e.finished.before(x.start) { // those before the nearest are marked already
+		if o.start == x.start {
+			e.overwrite(o)
+		}
+		break
 	}
-	e.spans = slices.Insert(e.spans, i, span{start: start, end: end, seg: seg})
-	e.highest = max(e.highest, end)
+	e.finished.insert(x)
+	if !x.rec.txnEmpty {
+		e.txn.insert(x)
+	}
+	e.highest = max(e.highest, x.end)
 }
 
-// removed takes a segment out: its deletion began.
-func (e *epochState) removed(seg *Segment) {
-	e.spans = slices.DeleteFunc(e.spans, func(s span) bool { return s.seg == seg })
+func (e *epochState) overwrite(x span) {
+	if e.overwritten == nil {
+		e.overwritten = map[*record]int64{}
+	}
+	e.overwritten[x.rec] = x.start
+}
+
+// remove takes a segment's part out: its deletion began.
+func (e *epochState) remove(x span) {
+	e.finished.remove(x.start, x.rec)
+	e.txn.remove(x.start, x.rec)
+	delete(e.overwritten, x.rec)
 }
 
 // lookup finds the segment that holds offset: the one that begins nearest below it, among those that reach it.
-func (e *epochState) lookup(offset int64) *Segment {
-	i := sort.Search(len(e.spans), func(i int) bool { return e.spans[i].start > offset })
-	for i--; i >= 0; i-- {
-		if e.spans[i].end >= offset {
-			return e.spans[i].seg
+func (e *epochState) lookup(offset int64) *record { return e.finished.holding(offset) }
+
+// kafkaLookup is lookup as Kafka does it: the segment that begins nearest below offset, or none.
+func (e *epochState) kafkaLookup(offset int64) *record {
+	for x := range e.finished.before(offset) {
+		if _, hidden := e.overwritten[x.rec]; hidden {
+			continue
 		}
+		if x.end < offset {
+			return nil
+		}
+		return x.rec
 	}
 	return nil
 }
 
-// kafkaLookup is lookup as Kafka does it: the segment that begins nearest below offset, or none.
-func (e *epochState) kafkaLookup(offset int64) *Segment {
-	i := sort.Search(len(e.spans), func(i int) bool { return e.spans[i].start > offset }) - 1
-	for i >= 0 && e.spans[i].overwritten {
-		i--
+// nextTxn finds the segment at or after offset that may have a transaction index. It goes on behind a gap.
+func (e *epochState) nextTxn(offset int64) *record {
+	if r := e.txn.holding(offset); r != nil {
+		return r
 	}
-	if i < 0 || e.spans[i].end < offset {
-		return nil
+	for x := range e.txn.at(offset) {
+		return x.rec
 	}
-	return e.spans[i].seg
+	return nil
+}
+
+// kafkaNextTxn is nextTxn as Kafka does it: from segment to segment, up to the first offset that it does not find.
+func (e *epochState) kafkaNextTxn(offset int64) *record {
+	r := e.kafkaLookup(offset)
+	for r != nil && r.txnEmpty {
+		r = e.kafkaLookup(r.end + 1)
+	}
+	return r
 }

@@ -75,3 +75,17 @@ func (p *Partition) HighestInLineage(l epoch.Lineage, logEnd int64) (int32, int6
 	}
 	return epoch.Undefined, -1
 }
+
+// LogStartInLineage is where the log begins by what the remote tier has of the lineage: the start of the first finished
+// segment of the earliest epoch that has one. It reports false where none has. Kafka also takes segments whose copy failed
+// or whose deletion began, from which nothing can be read.
+func (p *Partition) LogStartInLineage(l epoch.Lineage) (int64, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, le := range l.Entries() {
+		if e, ok := p.epochs[le.Epoch]; ok && len(e.finished.chunks) > 0 {
+			return e.finished.chunks[0][0].rec.start, true
+		}
+	}
+	return 0, false
+}

@@ -9,16 +9,22 @@ import (
 	"github.com/rsmhost/rsmhost/internal/kafkabytes"
 )
 
+// part is what a finished segment holds of one epoch.
+type part struct {
+	start, end int64
+	seg        *Segment
+}
+
 // model is the state machine written down as the spec has it, slow and obvious.
 type model struct {
 	segs    map[abi.UUID]*Segment
-	kafka   map[int32]map[int64]span // spec 5.4: one segment a start
-	better  map[int32][]span         // the same rule of superseding, and nothing is overwritten
+	kafka   map[int32]map[int64]part // spec 5.4: one segment a start
+	better  map[int32][]part         // the same rule of superseding, and nothing is overwritten
 	highest map[int32]int64
 }
 
 func newModel() *model {
-	return &model{map[abi.UUID]*Segment{}, map[int32]map[int64]span{}, map[int32][]span{}, map[int32]int64{}}
+	return &model{map[abi.UUID]*Segment{}, map[int32]map[int64]part{}, map[int32][]part{}, map[int32]int64{}}
 }
 
 func (m *model) apply(event any) bool {
@@ -44,7 +50,7 @@ func (m *model) apply(event any) bool {
 
 func (m *model) moved(s *Segment) {
 	for i, le := range s.LeaderEpochs {
-		x := span{start: le.StartOffset, end: s.EndOffset, seg: s}
+		x := part{start: le.StartOffset, end: s.EndOffset, seg: s}
 		if i+1 < len(s.LeaderEpochs) {
 			x.end = s.LeaderEpochs[i+1].StartOffset - 1
 		}
@@ -58,16 +64,16 @@ func (m *model) moved(s *Segment) {
 	}
 }
 
-func (m *model) remove(epoch int32, x span) {
+func (m *model) remove(epoch int32, x part) {
 	if m.kafka[epoch][x.start].seg == x.seg {
 		delete(m.kafka[epoch], x.start)
 	}
-	m.better[epoch] = slices.DeleteFunc(m.better[epoch], func(o span) bool { return o.seg == x.seg })
+	m.better[epoch] = slices.DeleteFunc(m.better[epoch], func(o part) bool { return o.seg == x.seg })
 }
 
-func (m *model) finish(epoch int32, x span) {
+func (m *model) finish(epoch int32, x part) {
 	if m.kafka[epoch] == nil {
-		m.kafka[epoch], m.highest[epoch] = map[int64]span{}, -1
+		m.kafka[epoch], m.highest[epoch] = map[int64]part{}, -1
 	}
 	if m.highest[epoch] <= x.end {
 		for start := range m.kafka[epoch] {
@@ -75,7 +81,7 @@ func (m *model) finish(epoch int32, x span) {
 				delete(m.kafka[epoch], start)
 			}
 		}
-		m.better[epoch] = slices.DeleteFunc(m.better[epoch], func(o span) bool { return o.start >= x.start })
+		m.better[epoch] = slices.DeleteFunc(m.better[epoch], func(o part) bool { return o.start >= x.start })
 	}
 	m.kafka[epoch][x.start] = x
 	m.better[epoch] = append(m.better[epoch], x)
@@ -83,7 +89,7 @@ func (m *model) finish(epoch int32, x span) {
 }
 
 func (m *model) kafkaLookup(epoch int32, offset int64) abi.UUID {
-	best := span{start: -1}
+	best := part{start: -1}
 	for start, x := range m.kafka[epoch] {
 		if start <= offset && start > best.start {
 			best = x
@@ -97,7 +103,7 @@ func (m *model) kafkaLookup(epoch int32, offset int64) abi.UUID {
 
 // lookup is the nearest begin among those that hold the offset, and of equal ones the last that finished.
 func (m *model) lookup(epoch int32, offset int64) abi.UUID {
-	best := span{start: -1}
+	best := part{start: -1}
 	for _, x := range m.better[epoch] {
 		if x.start <= offset && offset <= x.end && x.start >= best.start {
 			best = x

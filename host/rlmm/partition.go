@@ -2,7 +2,9 @@ package rlmm
 
 import (
 	"cmp"
-	"fmt"
+	"iter"
+	"maps"
+	"math"
 	"slices"
 	"sync"
 
@@ -10,28 +12,27 @@ import (
 	"github.com/rsmhost/rsmhost/host/format"
 )
 
-// Segment is what is known of one remote segment. It is immutable; an update makes another.
-type Segment struct {
-	abi.SegmentMetadata
-	State format.SegmentState
-}
-
 // Partition is the metadata of one partition of one incarnation of a topic.
 type Partition struct {
 	ID abi.TopicIDPartition
 
 	mu       sync.RWMutex
-	segments map[abi.UUID]*Segment
+	segments map[abi.UUID]*record // that are not yet deleted
+	order    spans                // the same, by start
 	epochs   map[int32]*epochState
-	gone     bool  // the topic is deleted or being deleted
-	copiedMs int64 // event timestamp of the newest event that tells of a copy
+	deletion format.PartitionDeleteState // notDeleted where there is none
+	copiedMs int64                       // event timestamp of the newest event that tells of a copy
+	drops    Drops
 }
+
+const notDeleted format.PartitionDeleteState = -1
 
 func newPartition(id abi.TopicIDPartition) *Partition {
-	return &Partition{ID: id, segments: map[abi.UUID]*Segment{}, epochs: map[int32]*epochState{}}
+	return &Partition{ID: id, segments: map[abi.UUID]*record{}, epochs: map[int32]*epochState{}, deletion: notDeleted}
 }
 
-// Lookup finds the finished segment that holds offset in this leader epoch.
+// Lookup finds the finished segment that holds offset in this leader epoch: of several the one that begins nearest to it,
+// and of those the one that finished last.
 func (p *Partition) Lookup(epoch int32, offset int64) (*Segment, bool) {
 	return p.find(epoch, offset, (*epochState).lookup)
 }
@@ -41,15 +42,33 @@ func (p *Partition) KafkaLookup(epoch int32, offset int64) (*Segment, bool) {
 	return p.find(epoch, offset, (*epochState).kafkaLookup)
 }
 
-func (p *Partition) find(epoch int32, offset int64, in func(*epochState, int64) *Segment) (*Segment, bool) {
+// NextWithTxnIndex finds the first finished segment of this leader epoch, at or after offset, that may have a transaction
+// index. It costs a lookup, however many without one lie between.
+func (p *Partition) NextWithTxnIndex(epoch int32, offset int64) (*Segment, bool) {
+	return p.find(epoch, offset, (*epochState).nextTxn)
+}
+
+// KafkaNextWithTxnIndex is NextWithTxnIndex over KafkaLookup: it ends at the first offset that this does not find.
+func (p *Partition) KafkaNextWithTxnIndex(epoch int32, offset int64) (*Segment, bool) {
+	return p.find(epoch, offset, (*epochState).kafkaNextTxn)
+}
+
+func (p *Partition) find(epoch int32, offset int64, in func(*epochState, int64) *record) (*Segment, bool) {
+	r := p.findRecord(epoch, offset, in)
+	if r == nil {
+		return nil, false
+	}
+	return p.segment(r), true
+}
+
+func (p *Partition) findRecord(epoch int32, offset int64, in func(*epochState, int64) *record) *record {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	e, ok := p.epochs[epoch]
 	if !ok {
-		return nil, false
+		return nil
 	}
-	s := in(e, offset)
-	return s, s != nil
+	return in(e, offset)
 }
 
 // HighestOffset is the highest end offset that ever finished in this epoch; it never falls.
@@ -63,12 +82,28 @@ func (p *Partition) HighestOffset(epoch int32) (int64, bool) {
 	return e.highest, true
 }
 
-// Segments lists what is not yet deleted, by start offset, then by event time.
-func (p *Partition) Segments() []*Segment {
+// RemoteLogSize is how many bytes the segments with this epoch have that are not yet deleted, each with its whole size, as
+// Kafka counts.
+func (p *Partition) RemoteLogSize(epoch int32) int64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	out := make([]*Segment, 0, len(p.segments))
-	for _, s := range p.segments {
+	if e, ok := p.epochs[epoch]; ok {
+		return e.size
+	}
+	return 0
+}
+
+// Len is how many segments are not yet deleted.
+func (p *Partition) Len() int {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return len(p.segments)
+}
+
+// Segments lists what is not yet deleted, by start offset, then by event time.
+func (p *Partition) Segments() []*Segment {
+	out := make([]*Segment, 0, p.Len())
+	for s := range p.All() {
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b *Segment) int {
@@ -78,12 +113,106 @@ func (p *Partition) Segments() []*Segment {
 	return out
 }
 
+// EpochSegments is Segments of those that have this leader epoch.
+func (p *Partition) EpochSegments(epoch int32) []*Segment {
+	return slices.DeleteFunc(p.Segments(), func(s *Segment) bool {
+		return !slices.ContainsFunc(s.LeaderEpochs, func(e abi.LeaderEpoch) bool { return e.Epoch == epoch })
+	})
+}
+
+// pageSize is how many segments All takes at a time.
+const pageSize = 256
+
+// All goes over what is not yet deleted, by start offset, and holds a few of them at a time. What changes meanwhile may
+// be seen or not.
+func (p *Partition) All() iter.Seq[*Segment] {
+	return func(yield func(*Segment) bool) {
+		var page []*record
+		for from, more := int64(math.MinInt64), true; more; {
+			page, from, more = p.page(page[:0], from)
+			for _, r := range page {
+				if !yield(p.segment(r)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// page takes the records that begin at or above from, a page of them, and never a part of those with the same start.
+func (p *Partition) page(page []*record, from int64) (_ []*record, next int64, more bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for x := range p.order.at(from) {
+		if n := len(page); n >= pageSize && page[n-1].start < x.start {
+			return page, x.start, true
+		}
+		page = append(page, x.rec)
+	}
+	return page, 0, false
+}
+
+// Range is the first and the last offset, inclusive, that a lookup can find in any epoch. It reports false where there is
+// none.
+func (p *Partition) Range() (first, last int64, ok bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, e := range p.epochs {
+		if len(e.finished.chunks) == 0 {
+			continue
+		}
+		f, l := e.finished.starts[0], slices.Max(e.finished.ends)
+		if !ok || f < first {
+			first = f
+		}
+		if !ok || l > last {
+			last = l
+		}
+		ok = true
+	}
+	return first, last, ok
+}
+
+// Newest is the finished segment with the highest leader epoch, and of several that which ends last.
+func (p *Partition) Newest() (*Segment, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(p.epochs))) {
+		f := &p.epochs[n].finished
+		if len(f.chunks) == 0 {
+			continue
+		}
+		c := slices.Index(f.ends, slices.Max(f.ends))
+		last := slices.MaxFunc(f.chunks[c], func(a, b span) int { return cmp.Compare(a.end, b.end) })
+		return p.segment(last.rec), true
+	}
+	return nil, false
+}
+
+// Epochs is where each leader epoch of the finished segments first appears, ascending.
+func (p *Partition) Epochs() []abi.LeaderEpoch {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	var out []abi.LeaderEpoch
+	for _, n := range slices.Sorted(maps.Keys(p.epochs)) {
+		if f := &p.epochs[n].finished; len(f.chunks) > 0 {
+			out = append(out, abi.LeaderEpoch{Epoch: n, StartOffset: f.starts[0]})
+		}
+	}
+	return out
+}
+
 // Reachable reports whether a lookup can still give s: it is finished and not superseded in all of its epochs.
 func (p *Partition) Reachable(s *Segment) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	for _, e := range s.LeaderEpochs {
-		if st := p.epochs[e.Epoch]; st != nil && slices.ContainsFunc(st.spans, func(x span) bool { return x.seg == s }) {
+	r, ok := p.segments[s.SegmentID]
+	if !ok {
+		return false
+	}
+	for i := range r.parts() {
+		n, x := r.part(i)
+		if p.epochs[n].finished.has(x.start, r) {
 			return true
 		}
 	}
@@ -94,7 +223,7 @@ func (p *Partition) Reachable(s *Segment) bool {
 func (p *Partition) Deleted() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.gone
+	return p.deletion != notDeleted
 }
 
 // LastCopyMs is the time of the newest event that tells of a copy, begun or finished, for telling incarnations of a topic
@@ -105,108 +234,9 @@ func (p *Partition) LastCopyMs() int64 {
 	return p.copiedMs
 }
 
-// dropped is an event that changes nothing, and why.
-type dropped string
-
-func (d dropped) Error() string { return string(d) }
-
-// apply applies one event: *format.SegmentEvent, *format.SegmentUpdateEvent or *format.PartitionDeleteEvent. A dropped
-// error says that Kafka would drop it too.
-func (p *Partition) apply(event any) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch e := event.(type) {
-	case *format.SegmentEvent:
-		p.copiedMs = max(p.copiedMs, e.EventTimestampMs)
-		return p.addLocked(e)
-	case *format.SegmentUpdateEvent:
-		if e.State == format.CopySegmentFinished {
-			p.copiedMs = max(p.copiedMs, e.EventTimestampMs)
-		}
-		return p.updateLocked(e)
-	case *format.PartitionDeleteEvent:
-		p.gone = true
-		if e.State == format.DeletePartitionFinished {
-			p.segments, p.epochs = map[abi.UUID]*Segment{}, map[int32]*epochState{}
-		}
-	}
-	return nil
-}
-
-func (p *Partition) addLocked(e *format.SegmentEvent) error {
-	old, known := p.segments[e.SegmentID]
-	switch {
-	case e.State != format.CopySegmentStarted:
-		return dropped(fmt.Sprintf("segment %s is announced in state %s; only COPY_SEGMENT_STARTED can begin one", e.SegmentID, e.State))
-	case known && old.State != format.CopySegmentStarted:
-		return dropped(fmt.Sprintf("segment %s is announced again in state %s", e.SegmentID, old.State))
-	case e.EndOffset < e.StartOffset || e.StartOffset < 0:
-		return dropped(fmt.Sprintf("segment %s has the offsets %d to %d", e.SegmentID, e.StartOffset, e.EndOffset))
-	case len(e.LeaderEpochs) == 0:
-		return dropped(fmt.Sprintf("segment %s names no leader epoch", e.SegmentID))
-	}
-	p.segments[e.SegmentID] = &Segment{SegmentMetadata: e.SegmentMetadata, State: e.State}
-	return nil
-}
-
-func (p *Partition) updateLocked(e *format.SegmentUpdateEvent) error {
-	old, known := p.segments[e.SegmentID]
-	if !known {
-		return dropped(fmt.Sprintf("an update to %s of segment %s, which was never announced or is gone", e.State, e.SegmentID))
-	}
-	if !allowed(old.State, e.State) {
-		return dropped(fmt.Sprintf("illegal transition of segment %s from %s to %s", e.SegmentID, old.State, e.State))
-	}
-	next := *old
-	next.State, next.BrokerID, next.EventTimestampMs, next.CustomMetadata = e.State, e.BrokerID, e.EventTimestampMs, e.CustomMetadata
-	p.moveLocked(old, &next)
-	return nil
-}
-
-// allowed are Kafka's transitions. One to the state itself is fine, but for an update to the state that only an
-// announcement may give.
-func allowed(from, to format.SegmentState) bool {
-	switch {
-	case to == format.CopySegmentStarted:
-		return false
-	case from == to:
-		return true
-	}
-	switch from {
-	case format.CopySegmentStarted:
-		return to == format.CopySegmentFinished || to == format.DeleteSegmentStarted
-	case format.CopySegmentFinished:
-		return to == format.DeleteSegmentStarted
-	case format.DeleteSegmentStarted:
-		return to == format.DeleteSegmentFinished
-	}
-	return false
-}
-
-// moveLocked replaces old by next, in the map and in each of its epochs.
-func (p *Partition) moveLocked(old, next *Segment) {
-	for i, le := range next.LeaderEpochs {
-		e := p.epochs[le.Epoch]
-		if e == nil {
-			e = &epochState{highest: -1}
-			p.epochs[le.Epoch] = e
-		}
-		e.removed(old)
-		if next.State == format.CopySegmentFinished {
-			e.finished(le.StartOffset, epochEnd(&next.SegmentMetadata, i), next)
-		}
-	}
-	if next.State == format.DeleteSegmentFinished {
-		delete(p.segments, next.SegmentID)
-		return
-	}
-	p.segments[next.SegmentID] = next
-}
-
-// epochEnd is the last offset, inclusive, of the i-th leader epoch inside the segment.
-func epochEnd(s *abi.SegmentMetadata, i int) int64 {
-	if i+1 < len(s.LeaderEpochs) {
-		return s.LeaderEpochs[i+1].StartOffset - 1
-	}
-	return s.EndOffset
+// Dropped tells of the events that were dropped.
+func (p *Partition) Dropped() Drops {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return Drops{p.drops.Count, slices.Clone(p.drops.First)}
 }

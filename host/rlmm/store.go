@@ -13,10 +13,13 @@ import (
 type Store struct {
 	mu         sync.RWMutex
 	partitions map[abi.TopicIDPartition]*Partition
+	topics     map[string]string // one copy of each name
 }
 
 // NewStore makes an empty Store.
-func NewStore() *Store { return &Store{partitions: map[abi.TopicIDPartition]*Partition{}} }
+func NewStore() *Store {
+	return &Store{partitions: map[abi.TopicIDPartition]*Partition{}, topics: map[string]string{}}
+}
 
 // Partition finds a partition; it reports false for one that no event named.
 func (s *Store) Partition(id abi.TopicIDPartition) (*Partition, bool) {
@@ -58,14 +61,23 @@ func (s *Store) Apply(value []byte) error {
 	if err != nil {
 		return err
 	}
+	return s.partition(id).apply(event)
+}
+
+// partition finds or makes a partition.
+func (s *Store) partition(id abi.TopicIDPartition) *Partition {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	p, ok := s.partitions[id]
 	if !ok {
+		if _, ok := s.topics[id.Topic]; !ok {
+			s.topics[id.Topic] = id.Topic
+		}
+		id.Topic = s.topics[id.Topic]
 		p = newPartition(id)
 		s.partitions[id] = p
 	}
-	s.mu.Unlock()
-	return p.apply(event)
+	return p
 }
 
 func partitionOf(event any) (abi.TopicIDPartition, error) {
