@@ -1,6 +1,8 @@
 package reader
 
 import (
+	"context"
+
 	"github.com/rsmhost/rsmhost/host/budget"
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/locallog"
@@ -32,13 +34,16 @@ func (a *accumulator) len() int64 { return a.n }
 func (a *accumulator) begin(buf *budget.Buffer, n int64) { a.buf, a.n = buf, n }
 
 // grow makes room for n more bytes behind those that are there, and gives it.
-func (a *accumulator) grow(pool *budget.Pool, n int64) []byte {
+func (a *accumulator) grow(ctx context.Context, mem memory, n int64) (_ []byte, err error) {
 	if a.buf == nil {
-		a.buf = pool.Get(int(n))
+		a.buf, err = mem.get(ctx, int(n))
 	} else {
-		a.buf = a.buf.Grow(int(a.n + n))
+		a.buf, err = mem.grow(ctx, a.buf, int(a.n+n))
 	}
-	return a.buf.B[a.n : a.n+n]
+	if err != nil {
+		return nil, err
+	}
+	return a.buf.B[a.n : a.n+n], nil
 }
 
 // saw counts a batch of the answer.

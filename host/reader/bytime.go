@@ -229,7 +229,12 @@ func (r *Reader) scanSegment(ctx context.Context, seg *rlmm.Segment, pos int64, 
 	obj := r.log(seg)
 	defer obj.Close()
 	obj.Expect(min(pos+scanAhead, seg.SizeBytes))
-	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, strict: true, first: scanAhead, start: pos, buf: r.buffers.Get(scanAhead)}
+	mem := memory{r.buffers.Lease(), r.pool}
+	buf, err := mem.get(ctx, scanAhead)
+	if err != nil {
+		return err
+	}
+	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, strict: true, first: scanAhead, start: pos, mem: mem, buf: buf}
 	defer func() { w.buf.Release() }()
 	for {
 		h, ok, err := w.header(ctx, pos)

@@ -32,7 +32,7 @@ type Reader struct {
 	late    lateReads
 	digests digests
 	wait    time.Duration // 0: as long as the request's context
-	buffers budget.Pool
+	buffers *budget.Pool
 }
 
 // Options of a Reader.
@@ -47,12 +47,19 @@ type Options struct {
 	// Wait is remote.fetch.max.wait.ms: a fetch is answered then without what is not ready, which goes on for the retry.
 	// 0: a fetch waits as long as its context.
 	Wait time.Duration
+	// Memory is the budget that buffers are taken from. nil: there is none.
+	Memory *budget.Pool
 }
 
 // New makes a Reader.
 func New(o Options) *Reader {
-	return &Reader{catalog: o.Catalog, store: o.Store, indexes: o.Indexes, policy: o.Policy, pool: newPool(o.Threads, o.Pending),
-		quota: newQuota(o.Quota, nil), wait: o.Wait}
+	if o.Memory == nil {
+		o.Memory = budget.New(0)
+	}
+	r := &Reader{catalog: o.Catalog, store: o.Store, indexes: o.Indexes, policy: o.Policy, pool: newPool(o.Threads, o.Pending),
+		quota: newQuota(o.Quota, nil), wait: o.Wait, buffers: o.Memory}
+	r.buffers.OnShortage(r.late.shed)
+	return r
 }
 
 // Resize changes the bounds of the reader pool while it runs; 0 is the default.
@@ -78,6 +85,7 @@ type read struct {
 	room  int64 // bytes it may take: its allowance
 	first bool  // it may exceed room by its first batch (Kafka's minOneMessage)
 	acc   accumulator
+	mem   memory
 }
 
 // Fetch answers a request. Local partitions are read at once, remote ones in parallel in the pool; the answer comes when
@@ -86,10 +94,11 @@ func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 	resp := &FetchResponse{Partitions: make([]PartitionData, len(req.Partitions))}
 	reads := make([]read, len(req.Partitions))
 	limit, first := min(max(req.MaxBytes, 0), math.MaxInt32), true
+	mem := memory{lease: r.buffers.Lease()}
 	for i := range req.Partitions {
 		rd := &reads[i]
 		*rd = read{req: &req.Partitions[i], out: &resp.Partitions[i], iso: req.Isolation, tr: req.Partitions[i].Trace,
-			room: min(max(req.Partitions[i].MaxBytes, 0), limit), first: first}
+			room: min(max(req.Partitions[i].MaxBytes, 0), limit), first: first, mem: mem}
 		charge := r.begin(ctx, req, rd)
 		if charge > 0 {
 			first = false

@@ -95,6 +95,25 @@ func (l *lateReads) forget(k lateKey, j *job) bool {
 	return true
 }
 
+// shed drops jobs that are done until n bytes are free: a request that waits for memory comes before a retry that may.
+func (l *lateReads) shed(n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for k, j := range l.jobs {
+		if n <= 0 {
+			return
+		}
+		select {
+		case <-j.done:
+			n -= j.read.acc.n
+			delete(l.jobs, k)
+			j.timer.Stop()
+			j.drop()
+		default:
+		}
+	}
+}
+
 // drop ends a job that nobody will ask for and lets go of its bytes.
 func (j *job) drop() {
 	j.cancel(errNotReady)

@@ -40,7 +40,7 @@ func (r *Reader) localFrom(ctx context.Context, rd *read, offset, room int64, fi
 }
 
 // localOne appends what one local segment holds from offset on.
-func (r *Reader) localOne(_ context.Context, rd *read, offset, room int64, first bool) error {
+func (r *Reader) localOne(ctx context.Context, rd *read, offset, room int64, first bool) error {
 	m := rd.tr.Mark()
 	if offset >= rd.ans.Bound {
 		return nil
@@ -60,7 +60,7 @@ func (r *Reader) localOne(_ context.Context, rd *read, offset, room int64, first
 	if first {
 		want = max(room, span.First)
 	}
-	n, err := r.copyLocal(rd, span, min(want, span.Limit-span.Pos))
+	n, err := r.copyLocal(ctx, rd, span, min(want, span.Limit-span.Pos))
 	traceLocal(rd, m, span, n)
 	if err != nil {
 		return rd.tr.Fail(m, "local", err)
@@ -69,8 +69,11 @@ func (r *Reader) localOne(_ context.Context, rd *read, offset, room int64, first
 }
 
 // copyLocal reads n bytes of a span behind what the answer has, and keeps what the policy lets through.
-func (r *Reader) copyLocal(rd *read, span locallog.Span, n int64) (int64, error) {
-	b := rd.acc.grow(&r.buffers, n)
+func (r *Reader) copyLocal(ctx context.Context, rd *read, span locallog.Span, n int64) (int64, error) {
+	b, err := rd.acc.grow(ctx, rd.mem, n)
+	if err != nil {
+		return 0, err
+	}
 	if _, err := span.Segment.ReadAt(b, span.Pos); err != nil {
 		kind := abi.FileKind(err)
 		if errors.Is(err, io.EOF) {

@@ -105,8 +105,10 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, o
 	obj := r.log(seg)
 	defer obj.Close()
 	obj.Expect(min(pos+firstRead+room, seg.SizeBytes))
-	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, first: firstRead, strict: r.policy.Verify, start: pos,
-		buf: r.buffers.Get(int(min(room+firstRead, max(seg.SizeBytes-pos, 1))))}
+	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, first: firstRead, strict: r.policy.Verify, start: pos, mem: rd.mem}
+	if w.buf, err = rd.mem.get(ctx, int(min(room+firstRead, max(seg.SizeBytes-pos, 1)))); err != nil {
+		return false, err
+	}
 	if offset <= seg.StartOffset { // nothing is looked for: one read gets all
 		w.first = max(room, firstRead)
 	}
@@ -147,7 +149,7 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, o
 		rd.acc.seg, rd.acc.pos = seg, at
 	}
 	kept = rd.acc.buf == nil
-	n, err := r.take(rd, w, room)
+	n, err := r.take(ctx, rd, w, room)
 	if n > 0 {
 		rd.acc.segs = append(rd.acc.segs, seg)
 	}
@@ -169,7 +171,7 @@ func (rd *read) fits(size int64) bool {
 }
 
 // take moves what the policy lets through from the window into the answer, and gives its size.
-func (r *Reader) take(rd *read, w *window, room int64) (int64, error) {
+func (r *Reader) take(ctx context.Context, rd *read, w *window, room int64) (int64, error) {
 	m := rd.tr.Mark()
 	before := rd.acc
 	rd.acc.codecs = 0
@@ -177,7 +179,12 @@ func (r *Reader) take(rd *read, w *window, room int64) (int64, error) {
 	if rd.acc.buf == nil {
 		rd.acc.begin(w.buf, n)
 	} else if n > 0 {
-		copy(rd.acc.grow(&r.buffers, n), w.buf.B[:n])
+		b, err := rd.acc.grow(ctx, rd.mem, n)
+		if err != nil {
+			rd.acc = before
+			return 0, rd.tr.Fail(m, "batches", err)
+		}
+		copy(b, w.buf.B[:n])
 		rd.acc.n += n
 	}
 	traceBatches(rd, m, &before, n, r.policy.Verify)

@@ -33,6 +33,7 @@ type window struct {
 	first  int64 // how much is read at once while the first batch is looked for
 
 	start int64
+	mem   memory
 	buf   *budget.Buffer
 	n     int64 // bytes in buf
 	moved int64 // bytes that came in all
@@ -45,7 +46,10 @@ func (w *window) fill(ctx context.Context, end int64) error {
 	if need <= w.n {
 		return nil
 	}
-	w.buf = w.buf.Grow(int(need))
+	var err error
+	if w.buf, err = w.mem.grow(ctx, w.buf, int(need)); err != nil {
+		return err
+	}
 	n, err := w.obj.ReadAt(ctx, w.buf.B[w.n:need], w.start+w.n)
 	w.n += int64(n)
 	w.moved += int64(n)
