@@ -61,8 +61,7 @@ func (b badRSM) FetchLogSegment(ctx context.Context, seg *abi.SegmentMetadata, _
 		fmt.Fprintln(os.Stderr, "out of cheese")
 		os.Exit(7)
 	case "hang":
-		<-ctx.Done()
-		return nil, ctx.Err()
+		hang()
 	case "stall":
 		return &abi.Source{OriginalSize: seg.SizeBytes, Stream: stalled{ctx.Done()}}, nil
 	case "throttle":

@@ -47,6 +47,12 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               setup,
+		Condition: func(cond string) (bool, error) {
+			if cond != "race" {
+				return false, fmt.Errorf("no condition %q", cond)
+			}
+			return underRace, nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    cmdExits,
 			"normal":   cmdNormal,

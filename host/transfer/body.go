@@ -151,12 +151,17 @@ func (s *streamBody) readAt(ctx context.Context, b []byte, _ int64) (int, error)
 		err = s.end()
 	}
 	if !stop() {
-		return n, context.Cause(ctx)
+		return n, awaited(ctx)
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = io.EOF
 	}
 	return n, err
+}
+
+// awaited says that ctx ended first.
+func awaited(ctx context.Context) error {
+	return abi.Errorf("", "", abi.KindOf(ctx.Err()), "the bytes of the plugin's stream were still awaited: %w", context.Cause(ctx))
 }
 
 // end reads the end of the stream behind its last byte: that is where a plugin's length and checksum are verified.
@@ -184,7 +189,7 @@ func (s *streamBody) skip(ctx context.Context, off int64) error {
 	n, err := io.CopyN(io.Discard, s.r, off-s.pos)
 	s.pos += n
 	if !stop() {
-		return context.Cause(ctx)
+		return awaited(ctx)
 	}
 	if errors.Is(err, io.EOF) {
 		return abi.Errorf("stream", "", abi.Corrupt, "it ended at byte %d of %d", s.pos, s.length)
