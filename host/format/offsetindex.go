@@ -44,6 +44,12 @@ func (x OffsetIndex) Entry(i int, base int64) (offset, pos int64) {
 	return base + int64(int32(binary.BigEndian.Uint32(e))), int64(int32(binary.BigEndian.Uint32(e[4:])))
 }
 
+// AppendOffsetEntry appends an entry to the offset index of the segment with this base: the last offset of the batch
+// that begins at position pos.
+func AppendOffsetEntry(index OffsetIndex, base, offset, pos int64) OffsetIndex {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(index, uint32(offset-base)), uint32(pos))
+}
+
 // Lookup gives the last entry whose offset is at most target, and (base, 0) below the first: a batch that holds target
 // starts at pos or after it.
 func (x OffsetIndex) Lookup(base, target int64) (offset, pos int64) {

@@ -51,6 +51,15 @@ func (x TxnIndex) Entry(i int) AbortedTxn {
 	}
 }
 
+// AppendAborted appends an entry to a transaction index.
+func AppendAborted(index TxnIndex, a AbortedTxn) TxnIndex {
+	index = append(index, 0, 0)
+	for _, v := range [...]int64{a.ProducerID, a.FirstOffset, a.LastOffset, a.LastStableOffset} {
+		index = binary.BigEndian.AppendUint64(index, uint64(v))
+	}
+	return index
+}
+
 // Collect appends to dst the transactions that a read of the offsets from (inclusive) to upper (exclusive) needs: those
 // that end at or after from and begin before upper. complete says that no later segment can add to them, since all
 // transactions below upper were decided here (Kafka's collectAbortedTxns).

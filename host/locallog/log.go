@@ -104,7 +104,7 @@ func (l *Log) close() error {
 	return errors.Join(errs...)
 }
 
-// recover works out the offsets as a broker does on start.
+// recover works out the offsets as a broker does on start, and makes in memory what it would repair on disk.
 func (l *Log) recover(d *Dir) error {
 	key := format.CheckpointKey{Topic: l.ID.Topic, Partition: l.ID.Partition}
 	l.logStart, l.hasLogStart = d.logStart[key]
@@ -118,6 +118,9 @@ func (l *Log) recover(d *Dir) error {
 		if end.torn != nil {
 			l.find("%s: torn at byte %d: %v; what follows is left out", l.segments[n-1].path, end.position, end.torn)
 		}
+	}
+	if err := l.rebuildIndexes(d.Clean); err != nil {
+		return err
 	}
 	l.HighWatermark = l.LogEnd
 	if hw, ok := d.highWatermark[key]; ok {

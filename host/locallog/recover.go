@@ -1,8 +1,6 @@
 package locallog
 
 import (
-	"path/filepath"
-
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
 )
@@ -49,74 +47,6 @@ func (s *Segment) verify(b batchAt) error {
 		return abi.E("read", s.path, abi.FileKind(err), err)
 	}
 	return format.VerifyBatch(&b.BatchHeader, bytes)
-}
-
-// firstUnstable is the first offset of the oldest transaction that is open at the log's end: from the newest producer
-// snapshot, and the batches behind it. Without open transactions it is LogEnd.
-func (l *Log) firstUnstable() (int64, error) {
-	open, from, err := l.producers()
-	if err != nil {
-		return 0, err
-	}
-	for _, s := range l.segments {
-		if err := replay(s, from, open); err != nil {
-			return 0, err
-		}
-	}
-	first := l.LogEnd
-	for _, offset := range open {
-		first = min(first, offset)
-	}
-	return first, nil
-}
-
-// producers gives the open transactions (producer id to first offset) of the newest usable snapshot, and the offset it
-// covers up to. A broken snapshot is passed over for an older one, as a broker does.
-func (l *Log) producers() (map[int64]int64, int64, error) {
-	open := map[int64]int64{}
-	for i := len(l.snapshots) - 1; i >= 0; i-- {
-		if l.snapshots[i] > l.LogEnd {
-			continue
-		}
-		name := format.SegmentFileName(l.snapshots[i], ".snapshot")
-		states, err := readFile(l.Path, name, format.ParseProducerSnapshot)
-		if err != nil {
-			if k := abi.KindOf(err); k != abi.Corrupt && k != abi.Unsupported {
-				return nil, 0, err
-			}
-			l.find("%s: %v; an older one is used", filepath.Join(l.Path, name), err)
-			continue
-		}
-		for _, p := range states {
-			if p.CurrentTxnFirstOffset >= 0 {
-				open[p.ProducerID] = p.CurrentTxnFirstOffset
-			}
-		}
-		return open, l.snapshots[i], nil
-	}
-	return open, 0, nil
-}
-
-// replay applies the transactional batches of s from offset on to the open transactions.
-func replay(s *Segment, from int64, open map[int64]int64) error {
-	if from > s.Base {
-		if _, ok, err := s.find(from); !ok { // all of it lies below; a torn end was cut before
-			return ignoreCorrupt(err)
-		}
-	}
-	_, pos := s.index.Lookup(s.Base, from)
-	_, err := s.scan(pos, func(b batchAt) bool {
-		if b.LastOffset < from || !b.IsTransactional() {
-			return false
-		}
-		if b.IsControl() { // commit and abort alike end the transaction
-			delete(open, b.ProducerID)
-		} else if _, ok := open[b.ProducerID]; !ok {
-			open[b.ProducerID] = b.BaseOffset
-		}
-		return false
-	})
-	return ignoreCorrupt(err)
 }
 
 // ignoreCorrupt passes over a bad batch in the middle of the log: reads that reach it report it.

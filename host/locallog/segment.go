@@ -2,6 +2,7 @@ package locallog
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -20,15 +21,18 @@ type Segment struct {
 	file  *os.File
 	index format.OffsetIndex
 	txns  format.TxnIndex
+
+	rebuild struct{ index, txns error } // why the index on disk can't be used, until it was rebuilt in memory
 }
 
 // Path is the segment's file.
 func (s *Segment) Path() string { return s.path }
 
-// Index is the segment's offset index: empty where the file is missing or broken, which costs a longer scan.
+// Index is the segment's offset index: that on disk, or one made in memory where that can't be used.
 func (s *Segment) Index() format.OffsetIndex { return s.index }
 
-// Aborted is the segment's transaction index, empty where it has none.
+// Aborted is the segment's transaction index: that on disk, or one made in memory where that can't be used; empty where
+// no abort marker lies in the segment.
 func (s *Segment) Aborted() format.TxnIndex { return s.txns }
 
 // ReadAt reads the file.
@@ -45,7 +49,7 @@ func (s *Segment) open() error {
 		return abi.E("open segment", s.path, abi.FileKind(err), err)
 	}
 	s.Size = st.Size()
-	if s.index, err = s.readIndex(); err != nil {
+	if s.index, s.rebuild.index, err = s.readIndex(); err != nil {
 		return err
 	}
 	b, err := s.readBeside(".txnindex")
@@ -53,31 +57,33 @@ func (s *Segment) open() error {
 		return err
 	}
 	s.txns = format.TxnIndex(b)
-	if err := s.txns.Check(s.Base); err != nil { // never "no transaction was aborted"
-		return abi.E("open segment", s.beside(".txnindex"), abi.KindOf(err), err)
-	}
+	s.rebuild.txns = s.txns.Check(s.Base) // never taken for "no transaction was aborted"
 	return nil
 }
 
-// readIndex reads the offset index. That of an active segment may end in preallocated zeros.
-func (s *Segment) readIndex() (format.OffsetIndex, error) {
-	b, err := s.readBeside(".index")
+// readIndex reads the offset index, and says why it has to be rebuilt where it has. That of an active segment may end in
+// preallocated zeros.
+func (s *Segment) readIndex() (x format.OffsetIndex, why, err error) {
+	b, err := os.ReadFile(s.beside(".index"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("it is missing"), nil
+	}
 	if err != nil {
-		return nil, err
+		return nil, nil, abi.E("open segment", s.beside(".index"), abi.FileKind(err), err)
 	}
 	for len(b) >= 8 && [8]byte(b[len(b)-8:]) == [8]byte{} {
 		b = b[:len(b)-8]
 	}
-	x := format.OffsetIndex(b)
-	if x.Check(s.Base) != nil {
-		return nil, nil
+	x = format.OffsetIndex(b)
+	if err := x.Check(s.Base); err != nil {
+		return nil, err, nil
 	}
 	if n := x.Len(); n > 0 {
-		if _, pos := x.Entry(n-1, s.Base); pos >= s.Size {
-			return nil, nil
+		if at, pos := x.Entry(n-1, s.Base); pos >= s.Size {
+			return nil, fmt.Errorf("entry (%d, %d) points behind the segment's %d bytes", at, pos, s.Size), nil
 		}
 	}
-	return x, nil
+	return x, nil, nil
 }
 
 func (s *Segment) beside(ext string) string { return strings.TrimSuffix(s.path, ".log") + ext }

@@ -3,7 +3,6 @@
 package kafkabytes
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -108,17 +107,11 @@ func ID(n byte) abi.UUID { return abi.UUID{15: n} }
 
 // AppendEntry appends an entry to an offset index; offset is relative to the segment's base.
 func AppendEntry(index []byte, offset, pos int64) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(index, uint32(offset)), uint32(pos))
+	return format.AppendOffsetEntry(index, 0, offset, pos)
 }
 
 // AppendAborted appends an entry to a transaction index.
-func AppendAborted(index []byte, a format.AbortedTxn) []byte {
-	index = append(index, 0, 0)
-	for _, v := range []int64{a.ProducerID, a.FirstOffset, a.LastOffset, a.LastStableOffset} {
-		index = binary.BigEndian.AppendUint64(index, uint64(v))
-	}
-	return index
-}
+func AppendAborted(index []byte, a format.AbortedTxn) []byte { return format.AppendAborted(index, a) }
 
 // Started and Update are the events of a segment's life.
 func Started(s *Segment) *format.SegmentEvent {

@@ -1,0 +1,93 @@
+package locallog
+
+import (
+	"path/filepath"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+)
+
+// producers are the transactions that are open at a point of the log: producer id to first offset.
+type producers map[int64]int64
+
+// apply takes the next batch of the log. It gives the transaction that an abort marker ends.
+func (p producers) apply(b *Batch) (aborted format.AbortedTxn, ok bool, err error) {
+	if !b.IsTransactional() {
+		return aborted, false, nil
+	}
+	first, open := p[b.ProducerID]
+	if !b.IsControl() {
+		if !open {
+			p[b.ProducerID] = b.BaseOffset
+		}
+		return aborted, false, nil
+	}
+	delete(p, b.ProducerID) // commit and abort alike end the transaction
+	abort, err := isAbort(b)
+	if err != nil || !abort || !open { // a marker without data aborts nothing
+		return aborted, false, err
+	}
+	return format.AbortedTxn{ProducerID: b.ProducerID, FirstOffset: first, LastOffset: b.LastOffset, LastStableOffset: p.first(b.LastOffset + 1)}, true, nil
+}
+
+// first is the first offset of the oldest open transaction, end where none is open.
+func (p producers) first(end int64) int64 {
+	for _, offset := range p {
+		end = min(end, offset)
+	}
+	return end
+}
+
+func isAbort(b *Batch) (bool, error) {
+	bytes, err := b.Bytes()
+	if err != nil {
+		return false, err
+	}
+	recs, err := format.Records(bytes, 0)
+	if err != nil || len(recs) == 0 { // emptied by compaction
+		return false, err
+	}
+	t, err := format.ControlRecord(recs[0].Key)
+	return t == format.ControlAbort, err
+}
+
+// firstUnstable is the first offset of the oldest transaction that is open at the log's end: from the newest producer
+// snapshot, and the batches behind it. Without open transactions it is LogEnd.
+func (l *Log) firstUnstable() (int64, error) {
+	open, from, err := l.producersAt(l.LogEnd)
+	if err != nil {
+		return 0, err
+	}
+	err = l.Scan(from, func(b *Batch) (bool, error) {
+		_, _, err := open.apply(b)
+		return false, ignoreCorrupt(err)
+	})
+	return open.first(l.LogEnd), ignoreCorrupt(err)
+}
+
+// producersAt gives the open transactions of the newest usable snapshot at or below offset, and the offset that it covers
+// up to. A broken snapshot is passed over for an older one, as a broker does.
+func (l *Log) producersAt(offset int64) (producers, int64, error) {
+	open := producers{}
+	for i := len(l.snapshots) - 1; i >= 0; i-- {
+		if l.snapshots[i] > offset {
+			continue
+		}
+		name := format.SegmentFileName(l.snapshots[i], ".snapshot")
+		states, err := readFile(l.Path, name, format.ParseProducerSnapshot)
+		if err != nil {
+			if k := abi.KindOf(err); k != abi.Corrupt && k != abi.Unsupported {
+				return nil, 0, err
+			}
+			l.find("%s: %v; an older one is used", filepath.Join(l.Path, name), err)
+			continue
+		}
+		for _, p := range states {
+			if p.CurrentTxnFirstOffset >= 0 {
+				open[p.ProducerID] = p.CurrentTxnFirstOffset
+			}
+		}
+		return open, l.snapshots[i], nil
+	}
+	return open, 0, nil
+}

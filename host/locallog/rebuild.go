@@ -1,0 +1,79 @@
+package locallog
+
+import (
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+)
+
+// indexInterval is Kafka's index.interval.bytes: an entry before a batch when more was written since the last one.
+const indexInterval = 4096
+
+// rebuildIndexes makes in memory the indexes that can't be used as they are on disk: damaged ones, and after an unclean
+// end the last segment's, whose file may lag behind the log. A broker does the same on disk.
+func (l *Log) rebuildIndexes(clean bool) error {
+	for i, s := range l.segments {
+		last := i == len(l.segments)-1
+		if s.rebuild.index != nil || last && !clean {
+			if s.rebuild.index != nil {
+				l.find("%s: %v; made anew in memory", s.beside(".index"), s.rebuild.index)
+			}
+			if err := s.rebuildIndex(); err != nil {
+				return err
+			}
+		}
+		if s.rebuild.txns != nil || last && !clean {
+			if s.rebuild.txns != nil {
+				l.find("%s: %v; made anew in memory", s.beside(".txnindex"), s.rebuild.txns)
+			}
+			if err := l.rebuildAborted(s, l.next(i)); err != nil {
+				return err
+			}
+		}
+		s.rebuild.index, s.rebuild.txns = nil, nil
+	}
+	return nil
+}
+
+func (s *Segment) rebuildIndex() error {
+	var x format.OffsetIndex
+	since := int64(0)
+	_, err := s.scan(0, func(b batchAt) bool {
+		if since > indexInterval {
+			x = format.AppendOffsetEntry(x, s.Base, b.LastOffset, b.Pos)
+			since = 0
+		}
+		since += b.Size()
+		return false
+	})
+	s.index = x
+	return ignoreCorrupt(err)
+}
+
+// rebuildAborted makes the transaction index of s, whose offsets end before next: from the newest producer snapshot at or
+// below its base, and all batches from there to its end.
+func (l *Log) rebuildAborted(s *Segment, next int64) error {
+	open, from, err := l.producersAt(s.Base)
+	if err != nil {
+		return err
+	}
+	whole := from > 0 || l.FirstBase() == 0 // what was open before the first batch is known
+	var x format.TxnIndex
+	err = l.Scan(from, func(b *Batch) (bool, error) {
+		if b.BaseOffset >= next {
+			return true, nil
+		}
+		_, known := open[b.ProducerID]
+		aborted, ok, err := open.apply(b)
+		if b.IsControl() && b.IsTransactional() && !known && !whole && s.rebuild.txns != nil {
+			return true, abi.Errorf("open segment", s.beside(".txnindex"), abi.Precondition,
+				"%w; it can't be made anew: no producer snapshot tells where the transaction of producer %d began that ends at offset %d",
+				s.rebuild.txns, b.ProducerID, b.LastOffset)
+		}
+		if ok && b.Segment == s {
+			x = format.AppendAborted(x, aborted)
+		}
+		return false, ignoreCorrupt(err)
+	})
+	s.txns = x
+	return ignoreCorrupt(err)
+}
