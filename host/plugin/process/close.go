@@ -11,6 +11,7 @@ import (
 
 // How long each step of a stop may take, when the one before it did not end the process.
 const (
+	quietWait = time.Second            // for Drain, where this host waits for no call
 	closeWait = 250 * time.Millisecond // after its connections were closed: the SDK ends by that
 	termWait  = time.Second            // after SIGTERM
 	killWait  = 2 * time.Second        // after SIGKILL; more is the kernel's trouble
@@ -54,10 +55,16 @@ func (p *Plugin) retire() <-chan struct{} {
 // drain asks the plugin to take no more calls, and waits for those that run: for the plugin to have answered, and for the
 // answers' readers to have them.
 func (p *Plugin) drain(ctx context.Context, idle <-chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, p.stopTimeout)
+	limit := p.stopTimeout
+	select {
+	case <-idle: // what still runs was given up: a call that hangs would hold up the end of the host
+		limit = min(limit, quietWait)
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	// A plugin may lack Drain, hang, or be dead: then the next steps end it.
-	_, _ = abipb.NewRemoteStorageManagerClient(p.control).Drain(ctx, &abipb.DrainRequest{DeadlineMs: p.stopTimeout.Milliseconds()})
+	_, _ = abipb.NewRemoteStorageManagerClient(p.control).Drain(ctx, &abipb.DrainRequest{DeadlineMs: limit.Milliseconds()})
 	select {
 	case <-idle:
 	case <-ctx.Done():
