@@ -29,12 +29,11 @@ type spans struct {
 	chunks [][]span // none is empty
 }
 
-// after is the place behind all spans that begin at or below start: chunk c, and in it i; c is -1 where there are none.
+// after is the place behind all spans that begin at or below start: chunk c, and in it i. Where there is one chunk alone,
+// only that is looked at. The list must not be empty.
 func (s *spans) after(start int64) (c, i int) {
-	c = sort.Search(len(s.starts), func(c int) bool { return s.starts[c] > start }) - 1
-	if c < 0 {
-		return c, 0
-	}
+	later := s.starts[1:]
+	c = sort.Search(len(later), func(c int) bool { return later[c] > start })
 	chunk := s.chunks[c]
 	return c, sort.Search(len(chunk), func(i int) bool { return chunk[i].start > start })
 }
@@ -54,17 +53,27 @@ func (s *spans) from(start int64) (c, i int) {
 
 // holding finds, of the spans that hold offset, the one that begins nearest to it; of equal ones the last inserted.
 func (s *spans) holding(offset int64) *record {
+	if len(s.chunks) == 0 {
+		return nil
+	}
 	c, i := s.after(offset)
-	for ; c >= 0; c-- {
+	if r := reaching(s.chunks[c][:i], offset); r != nil {
+		return r
+	}
+	for c--; c >= 0; c-- {
 		if s.ends[c] >= offset {
-			chunk := s.chunks[c]
-			for i = min(i, len(chunk)) - 1; i >= 0; i-- {
-				if chunk[i].end >= offset {
-					return chunk[i].rec
-				}
-			}
+			return reaching(s.chunks[c], offset)
 		}
-		i = chunkSize
+	}
+	return nil
+}
+
+// reaching is the last of spans that ends at or behind offset.
+func reaching(spans []span, offset int64) *record {
+	for i := len(spans) - 1; i >= 0; i-- {
+		if spans[i].end >= offset {
+			return spans[i].rec
+		}
 	}
 	return nil
 }
@@ -72,6 +81,9 @@ func (s *spans) holding(offset int64) *record {
 // before yields the spans that begin at or below offset, the nearest first.
 func (s *spans) before(offset int64) func(yield func(span) bool) {
 	return func(yield func(span) bool) {
+		if len(s.chunks) == 0 {
+			return
+		}
 		c, i := s.after(offset)
 		for ; c >= 0; c-- {
 			for i = min(i, len(s.chunks[c])) - 1; i >= 0; i-- {
@@ -103,7 +115,6 @@ func (s *spans) insert(x span) {
 		return
 	}
 	c, i := s.after(x.start)
-	c = max(c, 0)
 	if len(s.chunks[c]) == chunkSize {
 		if c == len(s.chunks)-1 && i == chunkSize { // in order, as segments are copied: chunks stay full
 			s.insertChunk(c+1, []span{x})
