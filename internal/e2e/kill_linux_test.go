@@ -37,7 +37,7 @@ func TestHostKilledInARead(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			host := exec.Command(artifacts(t).host, c.args...)
-			host.Env = append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir())
+			host.Env = append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir(), "TMPDIR="+shortTemp(t))
 			var stderr bytes.Buffer
 			host.Stderr = &stderr
 			out, err := host.StdoutPipe()
@@ -65,6 +65,17 @@ func TestHostKilledInARead(t *testing.T) {
 			hammer.Eventually(t, time.Second, func() bool { return !lives(pid) })
 		})
 	}
+}
+
+// shortTemp is a directory whose path leaves room for a socket's. What the killed host leaves goes with it.
+func shortTemp(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // stallsPath is this test binary under the name that makes it a plugin.
