@@ -4,27 +4,53 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"sync"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"sync/atomic"
+	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/budget"
 	"github.com/rsmhost/rsmhost/host/format"
 )
 
-// Defaults of Options. The total is Kafka's remote.log.index.file.cache.total.size.bytes.
+// Defaults of Options. The total and the TTL are Kafka's remote.log.index.file.cache.total.size.bytes and .ttl.ms.
 const (
 	DefaultTotalBytes  = 1 << 30
 	DefaultMemoryBytes = 64 << 20
+	DefaultTTL         = 15 * time.Minute
 )
 
 // Options say how large a cache may be. The zero value has the defaults and no disk.
 type Options struct {
-	Dir         string // "": memory alone. It must exist
-	TotalBytes  int64  // of files
-	MemoryBytes int64  // of indexes in memory
+	Dir         string        // "": memory alone. It must exist, and be this process's alone
+	TotalBytes  int64         // of files; memory has no more either
+	MemoryBytes int64         // of indexes in memory
+	TTL         time.Duration // an index that was not asked for that long leaves; negative: none does
+	Budget      *budget.Pool  // what is in memory counts there; nil: nowhere
+	Now         func() time.Time
 	Log         *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.TotalBytes <= 0 {
+		o.TotalBytes = DefaultTotalBytes
+	}
+	if o.MemoryBytes <= 0 {
+		o.MemoryBytes = DefaultMemoryBytes
+	}
+	if o.TTL == 0 {
+		o.TTL = DefaultTTL
+	}
+	if o.Budget == nil {
+		o.Budget = budget.New(0)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
 }
 
 // Loader fetches an index from the store.
@@ -40,52 +66,50 @@ const (
 	Fetched Origin = "miss"
 )
 
-type key struct {
-	seg abi.UUID
-	typ abi.IndexType
-}
-
 // flight is one load that others wait for. Its fields are written before done is closed.
 type flight struct {
 	done   chan struct{}
 	data   []byte
 	from   Origin
 	err    error
-	gaveUp bool // err is the leader's context's: whoever waits may still succeed
+	gaveUp bool        // err is the leader's context's: whoever waits may still succeed
+	stale  atomic.Bool // the segment was removed: what is loaded is not kept
 }
 
-// Cache is the index cache. Lock order: mu alone; nothing is loaded, read or written while it is held.
+// hotIndex is an index in memory.
+type hotIndex struct {
+	data   []byte
+	onDisk time.Time // when its file was last told that it is in use
+}
+
+// Cache is the index cache. Lock order: mu, then the budget's; disk.mu by itself. Nothing is loaded, read or written while
+// mu is held.
 type Cache struct {
-	disk *disk // nil: none
+	disk   *disk // nil: none
+	budget *budget.Pool
+	memory int64 // Options.MemoryBytes
+	now    func() time.Time
 
 	mu      sync.Mutex
-	hot     *simplelru.LRU[key, []byte]
-	bytes   int64 // in hot
-	limit   int64
+	closed  bool
+	hot     *shelf[*hotIndex]
 	flights map[key]*flight
 }
 
-// New opens a cache. Errors: those of listing Options.Dir.
+// New opens a cache; Close closes it. Errors: those of listing Options.Dir.
 func New(o Options) (*Cache, error) {
-	c := &Cache{limit: o.MemoryBytes, flights: map[key]*flight{}}
-	if c.limit <= 0 {
-		c.limit = DefaultMemoryBytes
-	}
+	o = o.withDefaults()
+	c := &Cache{budget: o.Budget, memory: o.MemoryBytes, now: o.Now, flights: map[key]*flight{}}
 	var err error
-	if c.hot, err = simplelru.NewLRU(math.MaxInt32, func(_ key, b []byte) { c.bytes -= int64(len(b)) }); err != nil {
+	c.hot, err = newShelf(min(o.MemoryBytes, o.TotalBytes), o.TTL, func(_ *hotIndex, size int64) { c.budget.Unreserve(size) })
+	if err == nil && o.Dir != "" {
+		c.disk, err = openDisk(o)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if o.Dir == "" {
-		return c, nil
-	}
-	if o.TotalBytes <= 0 {
-		o.TotalBytes = DefaultTotalBytes
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	c.disk, err = openDisk(o.Dir, o.TotalBytes, o.Log)
-	return c, err
+	c.budget.OnShortage(c.shrink)
+	return c, nil
 }
 
 // Offset gives the segment's offset index.
@@ -113,16 +137,57 @@ func (c *Cache) Aborted(ctx context.Context, seg *abi.SegmentMetadata, load Load
 	return format.TxnIndex(b), from, err
 }
 
-// Remove forgets all indexes of a segment: it was deleted.
-func (c *Cache) Remove(seg *abi.SegmentMetadata) {
-	c.mu.Lock()
-	for _, t := range abi.IndexTypes() {
-		c.hot.Remove(key{seg.SegmentID, t})
+// Resize changes Options.TotalBytes while the cache is used; 0: the default. What is too much leaves at once.
+func (c *Cache) Resize(totalBytes int64) {
+	if totalBytes <= 0 {
+		totalBytes = DefaultTotalBytes
 	}
+	c.mu.Lock()
+	c.hot.resize(min(c.memory, totalBytes))
 	c.mu.Unlock()
 	if c.disk != nil {
-		c.disk.remove(seg)
+		c.disk.resize(totalBytes)
 	}
+}
+
+// Remove forgets all indexes of segments that were deleted, also those that are being loaded: who waits for one gets it,
+// and it is not kept. A segment that is not known is none to forget.
+func (c *Cache) Remove(segs ...*abi.SegmentMetadata) {
+	for _, seg := range segs {
+		c.mu.Lock()
+		for _, t := range abi.IndexTypes() {
+			k := key{seg.SegmentID, t}
+			c.hot.lru.Remove(k)
+			if f, ok := c.flights[k]; ok {
+				f.stale.Store(true)
+				delete(c.flights, k)
+			}
+		}
+		c.mu.Unlock()
+		if c.disk != nil {
+			c.disk.remove(seg.SegmentID)
+		}
+	}
+}
+
+// Close ends the cache: it keeps nothing in memory and touches no file afterwards, and every use is a PHASE error. What it
+// gave stays valid. A load that runs ends for those that wait, and is not kept. Closing twice is fine.
+func (c *Cache) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.hot.shrink(c.hot.bytes)
+	c.mu.Unlock()
+	if c.disk != nil {
+		c.disk.close()
+	}
+	return nil
+}
+
+// shrink gives n bytes back to the budget, or all that it has.
+func (c *Cache) shrink(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hot.shrink(n)
 }
 
 // get finds an index in memory, or joins the load that runs, or loads it itself. A load that ended because its own
@@ -130,18 +195,13 @@ func (c *Cache) Remove(seg *abi.SegmentMetadata) {
 func (c *Cache) get(ctx context.Context, seg *abi.SegmentMetadata, t abi.IndexType, load Loader, check func([]byte) error) ([]byte, Origin, error) {
 	k := key{seg.SegmentID, t}
 	for {
-		c.mu.Lock()
-		if b, ok := c.hot.Get(k); ok {
-			c.mu.Unlock()
+		b, f, leads, err := c.join(k)
+		switch {
+		case err != nil:
+			return nil, "", abi.E("index", seg.Key()+" "+t.String(), abi.Phase, err)
+		case f == nil:
 			return b, Memory, nil
-		}
-		f, running := c.flights[k]
-		if !running {
-			f = &flight{done: make(chan struct{})}
-			c.flights[k] = f
-		}
-		c.mu.Unlock()
-		if !running {
+		case leads:
 			c.lead(ctx, f, k, seg, load, check)
 			return f.data, f.from, f.err
 		}
@@ -156,21 +216,61 @@ func (c *Cache) get(ctx context.Context, seg *abi.SegmentMetadata, t abi.IndexTy
 	}
 }
 
+var errClosed = errors.New("the index cache is closed")
+
+// join gives the index from memory, or the flight that brings it; leads says that the caller is to do it.
+func (c *Cache) join(k key) (b []byte, f *flight, leads bool, err error) {
+	now := c.now()
+	touch := false
+	defer func() { // after mu
+		if touch {
+			c.disk.touch(k, now)
+		}
+	}()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, nil, false, errClosed
+	}
+	if hot, ok := c.hot.get(k, now); ok {
+		touch = c.touchLocked(hot, now)
+		return hot.data, nil, false, nil
+	}
+	if f, ok := c.flights[k]; ok {
+		return nil, f, false, nil
+	}
+	f = &flight{done: make(chan struct{})}
+	c.flights[k] = f
+	return nil, f, true, nil
+}
+
+// touchLocked says whether the file of an index that is read from memory must be told, lest it expire meanwhile: now and
+// then, and not at each hit.
+func (c *Cache) touchLocked(hot *hotIndex, now time.Time) bool {
+	if c.disk == nil || c.hot.ttl < 0 || now.Sub(hot.onDisk) <= c.hot.ttl/8 {
+		return false
+	}
+	hot.onDisk = now
+	return true
+}
+
 // lead does the load of a flight and ends it, also when the loader panics.
 func (c *Cache) lead(ctx context.Context, f *flight, k key, seg *abi.SegmentMetadata, load Loader, check func([]byte) error) {
 	f.err = errors.New("the load was given up")
 	defer func() {
 		f.gaveUp = f.err != nil && ctx.Err() != nil
 		c.mu.Lock()
-		delete(c.flights, k)
-		if f.err == nil {
+		if c.flights[k] == f {
+			delete(c.flights, k)
+		}
+		if f.err == nil && !f.stale.Load() && !c.closed {
 			c.addLocked(k, f.data)
 		}
 		c.mu.Unlock()
 		close(f.done)
 	}()
 	if c.disk != nil {
-		if b, ok := c.disk.read(seg, k.typ, check); ok {
+		if b, ok := c.disk.read(seg, k, check); ok {
 			f.data, f.from, f.err = b, Disk, nil
 			return
 		}
@@ -178,7 +278,7 @@ func (c *Cache) lead(ctx context.Context, f *flight, k key, seg *abi.SegmentMeta
 	f.data, f.err = fetch(ctx, seg, k.typ, load, check)
 	f.from = Fetched
 	if f.err == nil && c.disk != nil {
-		c.disk.write(seg, k.typ, f.data)
+		c.disk.write(seg, k, f.data, &f.stale)
 	}
 }
 
@@ -199,10 +299,15 @@ func fetch(ctx context.Context, seg *abi.SegmentMetadata, t abi.IndexType, load 
 	}
 }
 
+// addLocked keeps an index in memory if the budget has room for it, be it in the place of older ones.
 func (c *Cache) addLocked(k key, b []byte) {
-	c.bytes += int64(len(b))
-	c.hot.Add(k, b)
-	for c.bytes > c.limit && c.hot.Len() > 1 {
-		c.hot.RemoveOldest()
+	size := int64(len(b))
+	for !c.budget.Reserve(size) {
+		if c.hot.lru.Len() == 0 {
+			return
+		}
+		c.hot.lru.RemoveOldest()
 	}
+	now := c.now()
+	c.hot.add(k, &hotIndex{b, now}, size, now)
 }

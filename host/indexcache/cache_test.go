@@ -285,15 +285,15 @@ func TestMemoryBudget(t *testing.T) {
 	for i := byte(1); i <= 5; i++ {
 		get(t, c, segment(i), load, Fetched)
 	}
-	if c.bytes > 200 || c.hot.Len() != 2 {
-		t.Errorf("%d bytes in %d indexes, 200 allowed", c.bytes, c.hot.Len())
+	if c.hot.bytes > 200 || c.hot.lru.Len() != 2 {
+		t.Errorf("%d bytes in %d indexes, 200 allowed", c.hot.bytes, c.hot.lru.Len())
 	}
 	get(t, c, segment(5), load, Memory)
 	get(t, c, segment(1), load, Fetched)
 	get(t, c, segment(9), counting(&n, index(100), nil), Fetched)
 	get(t, c, segment(9), load, Memory)
-	if c.hot.Len() != 1 {
-		t.Errorf("%d indexes stay beside one that is too large", c.hot.Len())
+	if c.hot.lru.Len() != 1 {
+		t.Errorf("%d indexes stay beside one that is too large", c.hot.lru.Len())
 	}
 }
 
@@ -355,7 +355,7 @@ func TestDamagedFiles(t *testing.T) {
 		"another file":    func([]byte) []byte { return []byte(strings.Repeat("text ", 20)) },
 		"good CRC, no index": func([]byte) []byte {
 			dir := t.TempDir()
-			open(t, Options{Dir: dir}).disk.write(segment(1), abi.OffsetIndex, []byte("thirteen char"))
+			open(t, Options{Dir: dir}).disk.write(segment(1), key{segment(1).SegmentID, abi.OffsetIndex}, []byte("thirteen char"), new(atomic.Bool))
 			b, err := os.ReadFile(filepath.Join(dir, fileName(segment(1), abi.OffsetIndex)))
 			if err != nil {
 				t.Fatal(err)
@@ -424,8 +424,8 @@ func TestDiskBudget(t *testing.T) {
 	for i := byte(1); i <= 5; i++ {
 		get(t, c, segment(i), counting(new(atomic.Int64), index(10), nil), Fetched)
 	}
-	if left := names(t, dir); len(left) != 3 || c.disk.bytes != 3*size {
-		t.Errorf("%d files, %d bytes counted, want 3 of %d", len(left), c.disk.bytes, size)
+	if left := names(t, dir); len(left) != 3 || c.disk.files.bytes != 3*size {
+		t.Errorf("%d files, %d bytes counted, want 3 of %d", len(left), c.disk.files.bytes, size)
 	}
 	get(t, c, segment(3), never(t), Disk) // used: now the newest
 	get(t, c, segment(6), counting(new(atomic.Int64), index(10), nil), Fetched)

@@ -2,16 +2,18 @@ package indexcache
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"sync/atomic"
+	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
 )
@@ -29,74 +31,96 @@ var suffixes = map[abi.IndexType]string{
 }
 
 // disk is the files of a cache and their sizes, in the order in which they were used. Every failure is a miss: said in
-// the log, never to the reader.
+// the log, never to the reader. mu is held over renames and removals, so that what files says is what is there: a file
+// that is removed is never one that was just written in its place (KAFKA-15481).
 type disk struct {
-	dir   string
-	limit int64
-	log   *slog.Logger
+	dir string
+	log *slog.Logger
+	now func() time.Time
 
-	mu    sync.Mutex
-	files *simplelru.LRU[string, int64] // by name; evicting one removes the file
-	bytes int64
+	mu      sync.Mutex
+	closed  bool
+	files   *shelf[string] // names; what leaves is removed
+	writing sync.WaitGroup // of those that began before closed was set
+	serial  int64          // of temporary files
 }
 
-func openDisk(dir string, limit int64, log *slog.Logger) (*disk, error) {
-	d := &disk{dir: dir, limit: limit, log: log}
+func openDisk(o Options) (*disk, error) {
+	d := &disk{dir: o.Dir, log: o.Log, now: o.Now}
 	var err error
-	if d.files, err = simplelru.NewLRU(math.MaxInt32, d.evicted); err != nil {
+	if d.files, err = newShelf(o.TotalBytes, o.TTL, func(name string, _ int64) { d.unlink(name) }); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(d.dir)
 	if err != nil {
-		return nil, abi.E("open index cache", dir, abi.FileKind(err), err)
+		return nil, abi.E("open index cache", d.dir, abi.FileKind(err), err)
 	}
-	for _, e := range entries {
-		d.adopt(e)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range d.ownLocked(entries) {
+		if k, ok := parseName(f.Name()); ok {
+			d.files.add(k, f.Name(), f.Size(), d.now())
+		}
 	}
 	return d, nil
 }
 
-// adopt counts a file that an earlier process left, and removes what it left half written.
-func (d *disk) adopt(e os.DirEntry) {
-	name := e.Name()
-	switch {
-	case strings.HasSuffix(name, tmpSuffix) && ours(strings.TrimSuffix(name, tmpSuffix)):
-		d.unlink(name)
-	case !ours(name):
-		d.log.Warn("a file in the index cache that is not its own is left alone", "file", filepath.Join(d.dir, name))
-	default:
-		if st, err := e.Info(); err == nil && st.Mode().IsRegular() {
-			d.mu.Lock()
-			d.addLocked(name, st.Size())
-			d.mu.Unlock()
+// ownLocked gives the files that an earlier process left, the oldest first, and removes what it left half written.
+func (d *disk) ownLocked(entries []os.DirEntry) []os.FileInfo {
+	var own []os.FileInfo
+	for _, e := range entries {
+		st, err := e.Info()
+		if err != nil || !st.Mode().IsRegular() {
+			continue
+		}
+		_, ok := parseName(e.Name())
+		switch {
+		case ok:
+			own = append(own, st)
+		case halfWritten(e.Name()):
+			d.unlink(e.Name())
+		default:
+			d.log.Warn("a file in the index cache that is not its own is left alone", "file", filepath.Join(d.dir, e.Name()))
 		}
 	}
+	slices.SortStableFunc(own, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	return own
 }
 
-func ours(name string) bool {
+// halfWritten reports the name of a file that was not renamed yet: ours, a number, and ".tmp".
+func halfWritten(name string) bool {
+	name, ok := strings.CutSuffix(name, tmpSuffix)
+	if !ok {
+		return false
+	}
+	if i := strings.LastIndexByte(name, '.'); i >= 0 && strings.Trim(name[i+1:], "0123456789") == "" {
+		name = name[:i]
+	}
+	_, ok = parseName(name)
+	return ok
+}
+
+// parseName says which index a file of the cache holds.
+func parseName(name string) (key, bool) {
 	head, suffix, _ := strings.Cut(name, ".")
-	start, id, ok := strings.Cut(head, "_")
+	start, text, ok := strings.Cut(head, "_")
 	if !ok || start == "" || strings.Trim(start, "0123456789") != "" {
-		return false
+		return key{}, false
 	}
-	if _, err := abi.ParseUUID(id); err != nil {
-		return false
+	id, err := abi.ParseUUID(text)
+	if err != nil {
+		return key{}, false
 	}
-	for _, s := range suffixes {
+	for t, s := range suffixes {
 		if s == "."+suffix {
-			return true
+			return key{id, t}, true
 		}
 	}
-	return false
+	return key{}, false
 }
 
 func fileName(seg *abi.SegmentMetadata, t abi.IndexType) string {
 	return fmt.Sprintf("%d_%s%s", seg.StartOffset, seg.SegmentID, suffixes[t])
-}
-
-func (d *disk) evicted(name string, size int64) {
-	d.bytes -= size
-	d.unlink(name)
 }
 
 func (d *disk) unlink(name string) {
@@ -105,83 +129,144 @@ func (d *disk) unlink(name string) {
 	}
 }
 
-func (d *disk) addLocked(name string, size int64) {
-	if old, ok := d.files.Peek(name); ok {
-		d.bytes -= old
-	}
-	d.bytes += size
-	d.files.Add(name, size)
-	for d.bytes > d.limit && d.files.Len() > 1 {
-		d.files.RemoveOldest()
-	}
-}
-
-// read gives a cached index that checks out.
-func (d *disk) read(seg *abi.SegmentMetadata, t abi.IndexType, check func([]byte) error) ([]byte, bool) {
-	name := fileName(seg, t)
-	d.mu.Lock()
-	_, known := d.files.Get(name)
-	d.mu.Unlock()
-	if !known {
+// read gives a cached index that checks out. A file that does not is removed.
+func (d *disk) read(seg *abi.SegmentMetadata, k key, check func([]byte) error) ([]byte, bool) {
+	name := fileName(seg, k.typ)
+	if !d.has(k, name) {
 		return nil, false
 	}
-	b, err := os.ReadFile(filepath.Join(d.dir, name))
+	b, err := readFile(filepath.Join(d.dir, name))
 	if err == nil {
-		if b, err = trim(b); err == nil {
-			err = check(b)
-		}
+		err = check(b)
 	}
 	if err != nil {
 		d.log.Warn("a file of the index cache is fetched anew", "file", name, "why", err)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !d.closed {
+			d.files.lru.Remove(k)
+		}
 		return nil, false
 	}
 	return b, true
 }
 
-// trim verifies the trailer and cuts it off.
-func trim(b []byte) ([]byte, error) {
-	n := len(b) - trailerSize
-	if n < 0 || string(b[n:n+4]) != trailerMagic || int(binary.BigEndian.Uint32(b[n+8:])) != n {
-		return nil, fmt.Errorf("cut short: %d bytes without a trailer", len(b))
+func (d *disk) has(k key, name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return false
 	}
-	if crc32.Checksum(b[:n], castagnoli) != binary.BigEndian.Uint32(b[n+4:]) {
-		return nil, fmt.Errorf("checksum")
-	}
-	return b[:n:n], nil
+	known, ok := d.files.get(k, d.now())
+	return ok && known == name
 }
 
-func (d *disk) write(seg *abi.SegmentMetadata, t abi.IndexType, index []byte) {
-	name := fileName(seg, t)
+// readFile reads a file of the cache without its trailer. The trailer comes first: what another wrote there, or a crash
+// left, may be of any size.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	n := st.Size() - trailerSize
+	var trailer [trailerSize]byte
+	if _, err := f.ReadAt(trailer[:], max(0, n)); err != nil || string(trailer[:4]) != trailerMagic || int64(binary.BigEndian.Uint32(trailer[8:])) != n {
+		return nil, fmt.Errorf("cut short: %d bytes without a trailer", st.Size())
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(f, b); err != nil {
+		return nil, err
+	}
+	if crc32.Checksum(b, castagnoli) != binary.BigEndian.Uint32(trailer[4:]) {
+		return nil, errors.New("checksum")
+	}
+	return b, nil
+}
+
+// write keeps an index, unless its segment is removed meanwhile.
+func (d *disk) write(seg *abi.SegmentMetadata, k key, index []byte, stale *atomic.Bool) {
+	tmp, ok := d.begin(fileName(seg, k.typ))
+	if !ok {
+		return
+	}
+	defer d.writing.Done()
 	b := make([]byte, 0, len(index)+trailerSize)
 	b = append(append(b, index...), trailerMagic...)
 	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(index, castagnoli))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(index)))
-	if err := d.publish(name, b); err != nil {
-		d.log.Warn("an index is not cached on disk", "file", name, "why", err)
-		return
+	err := os.WriteFile(filepath.Join(d.dir, tmp), b, 0o600)
+	if err == nil {
+		err = d.publish(tmp, fileName(seg, k.typ), k, int64(len(b)), stale)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.addLocked(name, int64(len(b)))
+	if err != nil {
+		d.unlink(tmp)
+		d.log.Warn("an index is not cached on disk", "file", tmp, "why", err)
+	}
 }
 
-func (d *disk) publish(name string, b []byte) error {
-	tmp := filepath.Join(d.dir, name+tmpSuffix)
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
-		os.Remove(tmp)
+// begin gives the name of a temporary file: each load has its own.
+func (d *disk) begin(name string) (string, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return "", false
+	}
+	d.writing.Add(1)
+	d.serial++
+	return fmt.Sprintf("%s.%d%s", name, d.serial, tmpSuffix), true
+}
+
+func (d *disk) publish(tmp, name string, k key, size int64, stale *atomic.Bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || stale.Load() {
+		d.unlink(tmp)
+		return nil
+	}
+	d.files.lru.Remove(k)
+	if err := os.Rename(filepath.Join(d.dir, tmp), filepath.Join(d.dir, name)); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, filepath.Join(d.dir, name)); err != nil {
-		os.Remove(tmp)
-		return err
-	}
+	d.files.add(k, name, size, d.now())
 	return nil
 }
 
-func (d *disk) remove(seg *abi.SegmentMetadata) {
+func (d *disk) touch(k key, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for t := range suffixes {
-		d.files.Remove(fileName(seg, t))
+	if !d.closed {
+		d.files.get(k, now)
 	}
+}
+
+func (d *disk) resize(limit int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.files.resize(limit)
+	}
+}
+
+func (d *disk) remove(segment abi.UUID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	for t := range suffixes {
+		d.files.lru.Remove(key{segment, t})
+	}
+}
+
+// close leaves the files for the next process, and waits for what is written now.
+func (d *disk) close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.writing.Wait()
 }
