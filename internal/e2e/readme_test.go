@@ -9,29 +9,37 @@ import (
 	"testing"
 )
 
-// TestREADMEShowsWhatHappens runs each command of the README's tour and holds its output against the document, but for
-// times and request ids.
-func TestREADMEShowsWhatHappens(t *testing.T) {
-	b, err := os.ReadFile("../../README.md")
+// TestDocumentsShowWhatHappens runs each command that a document shows and holds its output against it, but for times and
+// request ids.
+func TestDocumentsShowWhatHappens(t *testing.T) {
+	for _, doc := range []string{"README.md", "docs/read-path.md"} {
+		t.Run(filepath.Base(doc), func(t *testing.T) {
+			t.Parallel()
+			checkDocument(t, doc)
+		})
+	}
+}
+
+func checkDocument(t *testing.T, doc string) {
+	b, err := os.ReadFile(filepath.Join("../..", doc))
 	if err != nil {
 		t.Fatal(err)
 	}
 	art := artifacts(t)
 	state := t.TempDir()
-	ran := 0
-	for _, block := range consoleBlocks(string(b)) {
+	blocks := consoleBlocks(string(b))
+	if len(blocks) < 5 {
+		t.Fatalf("only %d commands found", len(blocks))
+	}
+	for _, block := range blocks {
 		command, want, _ := strings.Cut(block, "\n")
 		args := append(strings.Fields(command), "--config", "examples/rsmhost.yaml", "--plugin-dir", filepath.Dir(art.wasm), "--cache-dir", state, "--state-dir", state+"/state")
 		cmd := exec.Command(art.host, args...)
 		cmd.Dir = "../.."
 		got, _ := cmd.CombinedOutput() // an exit status other than 0 is part of the tour
 		if settle(string(got)) != settle(want) {
-			t.Errorf("$ rsmhost %s\n--- the README has\n%s\n--- it prints\n%s", command, settle(want), settle(string(got)))
+			t.Errorf("$ rsmhost %s\n--- the document has\n%s\n--- it prints\n%s", command, settle(want), settle(string(got)))
 		}
-		ran++
-	}
-	if ran < 5 {
-		t.Fatalf("only %d commands found in the README", ran)
 	}
 }
 
