@@ -1,6 +1,7 @@
 package rlmm
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -21,13 +22,23 @@ type model struct {
 	kafka   map[int32]map[int64]part // spec 5.4: one segment a start
 	better  map[int32][]part         // the same rule of superseding, and nothing is overwritten
 	highest map[int32]int64
+	gone    format.PartitionDeleteState
+	drops   int
 }
 
 func newModel() *model {
-	return &model{map[abi.UUID]*Segment{}, map[int32]map[int64]part{}, map[int32][]part{}, map[int32]int64{}}
+	return &model{map[abi.UUID]*Segment{}, map[int32]map[int64]part{}, map[int32][]part{}, map[int32]int64{}, notDeleted, 0}
 }
 
 func (m *model) apply(event any) bool {
+	ok := m.take(event)
+	if !ok {
+		m.drops++
+	}
+	return ok
+}
+
+func (m *model) take(event any) bool {
 	switch e := event.(type) {
 	case *format.SegmentEvent:
 		if old := m.segs[e.SegmentID]; old != nil && old.State != format.CopySegmentStarted {
@@ -41,8 +52,18 @@ func (m *model) apply(event any) bool {
 			[2]format.SegmentState{s.State, e.State}) {
 			return false
 		}
-		s.State = e.State
+		s.State, s.BrokerID, s.EventTimestampMs, s.CustomMetadata = e.State, e.BrokerID, e.EventTimestampMs, e.CustomMetadata
 		m.moved(s)
+		return true
+	case *format.PartitionDeleteEvent:
+		if e.State != m.gone && e.State != m.gone+1 {
+			return false
+		}
+		if m.gone = e.State; m.gone == format.DeletePartitionFinished {
+			drops := m.drops
+			*m = *newModel()
+			m.gone, m.drops = e.State, drops
+		}
 		return true
 	}
 	return false
@@ -115,30 +136,93 @@ func (m *model) lookup(epoch int32, offset int64) abi.UUID {
 	return best.seg.SegmentID
 }
 
+// nextTxn is the first offset at or behind offset whose nearest segment, of those with an index, there is.
+func (m *model) nextTxn(epoch int32, offset int64) abi.UUID {
+	for ; offset < 100; offset++ {
+		best := part{start: -1}
+		for _, x := range m.better[epoch] {
+			if !x.seg.TxnIndexEmpty && x.start <= offset && offset <= x.end && x.start >= best.start {
+				best = x
+			}
+		}
+		if best.start >= 0 {
+			return best.seg.SegmentID
+		}
+	}
+	return abi.UUID{}
+}
+
+func (m *model) kafkaNextTxn(epoch int32, offset int64) abi.UUID {
+	for {
+		id := m.kafkaLookup(epoch, offset)
+		if id == (abi.UUID{}) || !m.segs[id].TxnIndexEmpty {
+			return id
+		}
+		offset = m.segs[id].EndOffset + 1
+	}
+}
+
+func (m *model) reachable(id abi.UUID) bool {
+	for _, parts := range m.better {
+		if slices.ContainsFunc(parts, func(x part) bool { return x.seg.SegmentID == id }) {
+			return true
+		}
+	}
+	return false
+}
+
+// size is the bytes of the epoch's segments, and their number.
+func (m *model) size(epoch int32) (bytes int64, n int) {
+	for _, s := range m.segs {
+		if slices.ContainsFunc(s.LeaderEpochs, func(le abi.LeaderEpoch) bool { return le.Epoch == epoch }) {
+			bytes, n = bytes+s.SizeBytes, n+1
+		}
+	}
+	return bytes, n
+}
+
 // events reads events from bytes: four a piece.
 func events(b []byte) []any {
 	var out []any
 	for ; len(b) >= 4; b = b[4:] {
 		n := b[0]%8 + 1
-		if b[0] < 128 {
-			out = append(out, move(n, format.SegmentState(b[1]%4)))
-			continue
+		switch {
+		case b[0] == 127:
+			out = append(out, deletion(format.PartitionDeleteState(b[1]%3)))
+		case b[0] < 128:
+			e := move(n, format.SegmentState(b[1]%4))
+			if e.BrokerID = int32(b[2]); b[2]%2 == 1 {
+				e.CustomMetadata = []byte{b[3]}
+			}
+			out = append(out, e)
+		default:
+			out = append(out, announced(n, b[0], b[1:4]))
 		}
-		start := int64(b[1] % 48)
-		end := start + int64(b[2]%16)
-		pairs := []int64{int64(b[3] % 3), start}
-		if mid := start + int64(b[3]/32); b[3]%2 == 1 && mid > start && mid <= end {
-			pairs = append(pairs, int64(b[3]%3)+1, mid)
-		}
-		out = append(out, announce(n, start, end, pairs...))
 	}
 	return out
 }
 
+// announced is a segment of up to three leader epochs, with the second and third where the bits say.
+func announced(n, kind byte, b []byte) any {
+	start := int64(b[0] % 48)
+	end := start + int64(b[1]%32)
+	pairs := []int64{int64(b[2] % 3), start}
+	if mid := start + int64(b[2]/32); b[2]%2 == 1 && mid > start && mid <= end {
+		pairs = append(pairs, int64(b[2]%3)+1, mid)
+		if kind%16 >= 8 && mid < end {
+			pairs = append(pairs, int64(b[2]%3)+2, end)
+		}
+	}
+	e := announce(n, start, end, pairs...)
+	e.TxnIndexEmpty, e.SizeBytes = kind%32 >= 16, 1+int64(b[1])
+	return e
+}
+
 func FuzzStateMachine(f *testing.F) {
-	f.Add([]byte{128, 10, 15, 0, 0, 1, 0, 0, 129, 12, 5, 0, 1, 1, 0, 0, 1, 2, 0, 0, 1, 3, 0, 0}) // nested, then deleted
-	f.Add([]byte{128, 10, 15, 0, 0, 1, 0, 0, 129, 10, 5, 0, 1, 1, 0, 0, 1, 2, 0, 0})             // same start
-	f.Add([]byte{128, 0, 9, 65, 0, 1, 0, 0, 129, 5, 15, 65, 1, 1, 0, 0, 0, 1, 0, 0})             // finished again
+	f.Add([]byte{128, 10, 15, 0, 0, 1, 0, 0, 129, 12, 5, 0, 1, 1, 0, 0, 1, 2, 0, 0, 1, 3, 0, 0})                                                // nested, then deleted
+	f.Add([]byte{128, 10, 15, 0, 0, 1, 0, 0, 129, 10, 5, 0, 1, 1, 0, 0, 1, 2, 0, 0})                                                            // same start
+	f.Add([]byte{128, 0, 9, 65, 0, 1, 0, 0, 129, 5, 15, 65, 1, 1, 0, 0, 0, 1, 0, 0})                                                            // finished again
+	f.Add([]byte{136, 0, 30, 65, 0, 1, 1, 7, 153, 5, 15, 65, 1, 1, 3, 9, 127, 0, 0, 0, 127, 1, 0, 0, 127, 2, 0, 0, 136, 0, 30, 65, 0, 1, 0, 0}) // three epochs, then the topic is deleted
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, m := newPartition(tp), newModel()
 		for i, e := range events(b[:min(len(b), 400)]) {
@@ -157,7 +241,17 @@ func compare(t *testing.T, p *Partition, m *model) {
 		if want, known := m.highest[epoch]; ok != known || ok && high != want {
 			t.Errorf("epoch %d: highest %d, %v, want %d, %v", epoch, high, ok, want, known)
 		}
-		for offset := range int64(70) {
+		size, n := m.size(epoch)
+		if p.RemoteLogSize(epoch) != size || len(p.EpochSegments(epoch)) != n {
+			t.Errorf("epoch %d: %d bytes in %d segments, want %d in %d", epoch, p.RemoteLogSize(epoch), len(p.EpochSegments(epoch)), size, n)
+		}
+		for offset := range int64(90) {
+			if got, want := found(p.NextWithTxnIndex(epoch, offset)), m.nextTxn(epoch, offset); got != want {
+				t.Errorf("epoch %d, offset %d, next: %v, want %v", epoch, offset, got, want)
+			}
+			if got, want := found(p.KafkaNextWithTxnIndex(epoch, offset)), m.kafkaNextTxn(epoch, offset); got != want {
+				t.Errorf("epoch %d, offset %d, next as Kafka: %v, want %v", epoch, offset, got, want)
+			}
 			better, kafka := m.lookup(epoch, offset), m.kafkaLookup(epoch, offset)
 			if got := found(p.Lookup(epoch, offset)); got != better {
 				t.Errorf("epoch %d, offset %d: %v, want %v", epoch, offset, got, better)
@@ -174,9 +268,12 @@ func compare(t *testing.T, p *Partition, m *model) {
 		t.Errorf("%d segments, want %d", len(p.Segments()), len(m.segs))
 	}
 	for _, s := range p.Segments() {
-		if w := m.segs[s.SegmentID]; w == nil || w.State != s.State {
-			t.Errorf("%v in state %v, want %v", s.SegmentID, s.State, w)
+		if w := m.segs[s.SegmentID]; w == nil || !reflect.DeepEqual(w, s) || p.Reachable(s) != m.reachable(s.SegmentID) {
+			t.Errorf("%+v, reachable %v, want %+v", s, p.Reachable(s), w)
 		}
+	}
+	if d := p.Dropped(); d.Count != m.drops || p.Deleted() != (m.gone != notDeleted) {
+		t.Errorf("%d dropped, deleted %v, want %d, %v", d.Count, p.Deleted(), m.drops, m.gone)
 	}
 }
 
