@@ -147,28 +147,28 @@ func lineage(pairs ...int64) epoch.Lineage {
 	return epoch.Of(out)
 }
 
-// TestSpans holds the chunked list against a plain one, over several chunks.
+// TestSpans holds the chunked list against a plain one, over several chunks and groups.
 func TestSpans(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var s spans
 		var plain []span
-		for range 6000 {
+		for range 12_000 {
 			x := span{start: r.Int64N(1500), rec: &record{}}
 			x.end = x.start + r.Int64N(1+r.Int64N(1+r.Int64N(500)))
 			switch n := len(plain); {
-			case n > 0 && r.IntN(10) < int(3+3*(seed%2)):
+			case n > 0 && r.IntN(10) < int([]int{3, 6, 1}[seed%3]):
 				i := r.IntN(n)
 				if !s.has(plain[i].start, plain[i].rec) || !s.remove(plain[i].start, plain[i].rec) || s.remove(plain[i].start, plain[i].rec) {
 					t.Fatalf("seed %d: a span was not there", seed)
 				}
 				plain = slices.Delete(plain, i, i+1)
-			case r.IntN(3000) == 0:
+			case seed%3 != 2 && r.IntN(3000) == 0:
 				s.cut(x.start)
 				plain = slices.DeleteFunc(plain, func(o span) bool { return o.start >= x.start })
 			default:
-				if seed == 2 {
-					x.start = int64(len(plain)) // in order
+				if seed%3 == 2 { // in order: several groups
+					x.start, x.end = int64(len(plain)), x.end+int64(len(plain))-x.start
 				}
 				s.insert(x)
 				i := slices.IndexFunc(plain, func(o span) bool { return o.start > x.start })
@@ -179,6 +179,9 @@ func TestSpans(t *testing.T) {
 			}
 		}
 		checkSpans(t, seed, &s, plain)
+		if seed%3 == 2 && len(s.groups) < 2 {
+			t.Errorf("seed %d: one group alone", seed)
+		}
 	}
 }
 
@@ -187,7 +190,7 @@ func checkSpans(t *testing.T, seed uint64, s *spans, plain []span) {
 	if got := slices.Collect(s.at(-1)); !slices.Equal(got, plain) {
 		t.Fatalf("seed %d: %d spans in another order than the %d wanted", seed, len(got), len(plain))
 	}
-	for offset := int64(-1); offset < 2100; offset++ {
+	for offset := int64(-1); offset < 2100; offset += 7 {
 		var want *record
 		below := slices.DeleteFunc(slices.Clone(plain), func(x span) bool { return x.start > offset })
 		slices.Reverse(below)
@@ -205,6 +208,14 @@ func checkSpans(t *testing.T, seed uint64, s *spans, plain []span) {
 		if len(chunk) == 0 || len(chunk) > chunkSize || s.starts[c] != chunk[0].start || s.ends[c] != maxEnd(chunk) {
 			t.Fatalf("seed %d: chunk %d of %d spans, start %d, end %d", seed, c, len(chunk), s.starts[c], s.ends[c])
 		}
+	}
+	for g, end := range s.groups {
+		if end != slices.Max(s.ends[g*groupSize:min((g+1)*groupSize, len(s.ends))]) {
+			t.Fatalf("seed %d: group %d ends at %d", seed, g, end)
+		}
+	}
+	if len(s.groups) != (len(s.chunks)+groupSize-1)/groupSize {
+		t.Fatalf("seed %d: %d groups of %d chunks", seed, len(s.groups), len(s.chunks))
 	}
 }
 

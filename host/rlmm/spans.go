@@ -11,21 +11,27 @@ type span struct {
 	rec        *record
 }
 
-// chunkSize bounds what a search may have to walk: at 1,000,000 spans it is 512 of them, and the ends of 2,000 chunks.
-// 512 spans of 24 bytes also fill one of Go's size classes (12,288) without a rest.
-const chunkSize = 512
+// chunkSize and groupSize bound what a search has to walk: at 1,000,000 spans it is the 123 groups, the ends of 64 chunks
+// in one of them, and 128 spans in one of those. 128 spans also fill one of Go's size classes (3,072 bytes) without a rest.
+const (
+	chunkSize = 128
+	groupSize = 64
+)
 
 // spans is a list by start, of equal starts in the order of insertion, cut into chunks:
 //
 //	starts   0           50              900      the first start of each chunk
 //	ends     70          2000            950      the greatest end in each chunk
 //	chunks  [0-9 10-70] [50-99 60-2000] [900-950]
+//	groups   2000                                 the greatest end in groupSize chunks
 //
-// To insert, to remove and to search costs at most in the order of the square root of the length, also where segments
-// lie inside each other; at both ends of the list it costs a chunk at most. The zero value is empty.
+// To search takes time in the order of the cube root of the length at most, also where segments lie inside each other, and
+// of its logarithm where the nearest segment holds the offset; to insert and to remove a chunk moves the list of chunks,
+// and happens once in many insertions. The zero value is empty.
 type spans struct {
 	starts []int64
 	ends   []int64
+	groups []int64
 	chunks [][]span // none is empty
 }
 
@@ -61,6 +67,10 @@ func (s *spans) holding(offset int64) *record {
 		return r
 	}
 	for c--; c >= 0; c-- {
+		if c%groupSize == groupSize-1 && s.groups[c/groupSize] < offset {
+			c -= groupSize - 1 // none of the group
+			continue
+		}
 		if s.ends[c] >= offset {
 			return reaching(s.chunks[c], offset)
 		}
@@ -127,12 +137,22 @@ func (s *spans) insert(x span) {
 	}
 	s.chunks[c] = slices.Insert(s.chunks[c], i, x)
 	s.starts[c], s.ends[c] = s.chunks[c][0].start, max(s.ends[c], x.end)
+	s.groups[c/groupSize] = max(s.groups[c/groupSize], x.end)
 }
 
 func (s *spans) insertChunk(c int, chunk []span) {
 	s.chunks = slices.Insert(s.chunks, c, chunk)
 	s.starts = slices.Insert(s.starts, c, chunk[0].start)
 	s.ends = slices.Insert(s.ends, c, maxEnd(chunk))
+	s.regroup(c)
+}
+
+// regroup works the groups out again, from that of chunk c on: the chunks behind it have moved.
+func (s *spans) regroup(c int) {
+	s.groups = s.groups[:min(c/groupSize, len(s.groups))]
+	for ends := range slices.Chunk(s.ends[len(s.groups)*groupSize:], groupSize) {
+		s.groups = append(s.groups, slices.Max(ends))
+	}
 }
 
 func (s *spans) split(c int) {
@@ -147,9 +167,12 @@ func (s *spans) setChunk(c int, chunk []span) {
 		s.chunks = slices.Delete(s.chunks, c, c+1)
 		s.starts = slices.Delete(s.starts, c, c+1)
 		s.ends = slices.Delete(s.ends, c, c+1)
+		s.regroup(c)
 		return
 	}
 	s.chunks[c], s.starts[c], s.ends[c] = chunk, chunk[0].start, maxEnd(chunk)
+	g := c / groupSize
+	s.groups[g] = slices.Max(s.ends[g*groupSize : min((g+1)*groupSize, len(s.ends))])
 }
 
 func maxEnd(chunk []span) int64 {
@@ -168,6 +191,7 @@ func (s *spans) cut(start int64) {
 	}
 	clear(s.chunks[c+1:])
 	s.chunks, s.starts, s.ends = s.chunks[:c+1], s.starts[:c+1], s.ends[:c+1]
+	s.regroup(c)
 	s.setChunk(c, slices.Delete(s.chunks[c], i, len(s.chunks[c])))
 }
 
