@@ -32,36 +32,22 @@ func catCommand() *cli.Command {
 	}
 }
 
-func catAction(c *cli.Context) (err error) {
-	if err := oneTopic(c); err != nil {
-		return err
-	}
+func catAction(c *cli.Context) error {
 	iso, err := isolation(c)
 	if err != nil {
 		return err
 	}
-	h, _, err := openHost(c, true)
-	if err != nil {
-		return err
-	}
-	defer closing(h, &err)
-	t, err := h.Topic(c.String("topic"))
-	if err != nil {
-		return finding{err}
-	}
-	numbers, err := partitions(c, t)
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriterSize(c.App.Writer, 1<<16)
-	for _, n := range numbers {
-		s := &stream{host: h, topic: t, partition: n, iso: iso, to: c.Int64("to"), form: c.String("output"), out: out}
-		if err := s.run(c, c.Int64("from")); err != nil {
-			out.Flush() // what was read before the error is good
-			return err
+	return onTopic(c, true, func(h *host.Host, t *host.Topic, numbers []int32) error {
+		out := bufio.NewWriterSize(c.App.Writer, 1<<16)
+		for _, n := range numbers {
+			s := &stream{host: h, topic: t, partition: n, iso: iso, to: c.Int64("to"), form: c.String("output"), out: out}
+			if err := s.run(c, c.Int64("from")); err != nil {
+				out.Flush() // what was read before the error is good
+				return err
+			}
 		}
-	}
-	return out.Flush()
+		return out.Flush()
+	})
 }
 
 // stream is a consumer of one partition.

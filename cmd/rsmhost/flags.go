@@ -120,16 +120,33 @@ func topicFlag() cli.Flag {
 	return &cli.StringFlag{Name: "topic", Aliases: []string{"t"}, Usage: "topic: `NAME`, or NAME@ID for an older incarnation"}
 }
 
-// partitions gives the partitions that -p names, or all of the topic.
-func partitions(c *cli.Context, t *host.Topic) ([]int32, error) {
-	if !c.IsSet("partition") {
-		var all []int32
-		for _, p := range t.Partitions {
-			all = append(all, p.ID.Partition)
-		}
-		return all, nil
+// onTopic opens the host and runs a command on the topic that -t names and the partitions of -p, or all of the topic.
+func onTopic(c *cli.Context, withPlugin bool, run func(*host.Host, *host.Topic, []int32) error) (err error) {
+	if err := oneTopic(c); err != nil {
+		return err
 	}
-	return []int32{int32(c.Int("partition"))}, nil
+	h, _, err := openHost(c, withPlugin)
+	if err != nil {
+		return err
+	}
+	defer closing(h, &err)
+	t, err := h.Topic(c.String("topic"))
+	if err != nil {
+		return finding{err}
+	}
+	return run(h, t, partitions(c, t))
+}
+
+// partitions gives the partitions that -p names, or all of the topic.
+func partitions(c *cli.Context, t *host.Topic) []int32 {
+	if c.IsSet("partition") {
+		return []int32{int32(c.Int("partition"))}
+	}
+	var all []int32
+	for _, p := range t.Partitions {
+		all = append(all, p.ID.Partition)
+	}
+	return all
 }
 
 // closing closes what a command opened, and reports the first thing that went wrong.

@@ -60,10 +60,7 @@ type offsetDoc struct {
 	Error       string `json:"error,omitempty"`
 }
 
-func offsetsAction(c *cli.Context) (err error) {
-	if err := oneTopic(c); err != nil {
-		return err
-	}
+func offsetsAction(c *cli.Context) error {
 	iso, err := isolation(c)
 	if err != nil {
 		return err
@@ -72,31 +69,20 @@ func offsetsAction(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	h, _, err := openHost(c, true)
-	if err != nil {
-		return err
-	}
-	defer closing(h, &err)
-	t, err := h.Topic(c.String("topic"))
-	if err != nil {
-		return finding{err}
-	}
-	numbers, err := partitions(c, t)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := withTimeout(c)
-	defer cancel()
-	if c.Bool("epochs") {
-		return writeEpochs(ctx, c, h, t, numbers)
-	}
-	var docs []offsetDoc
-	for _, n := range numbers {
-		for _, what := range asked {
-			docs = append(docs, offsetOf(ctx, h, t, n, iso, what.name, what.ts))
+	return onTopic(c, true, func(h *host.Host, t *host.Topic, numbers []int32) error {
+		ctx, cancel := withTimeout(c)
+		defer cancel()
+		if c.Bool("epochs") {
+			return writeEpochs(ctx, c, h, t, numbers)
 		}
-	}
-	return writeOffsets(c, docs)
+		var docs []offsetDoc
+		for _, n := range numbers {
+			for _, what := range asked {
+				docs = append(docs, offsetOf(ctx, h, t, n, iso, what.name, what.ts))
+			}
+		}
+		return writeOffsets(c, docs)
+	})
 }
 
 // askedTimes gives what is asked for: one time, or all the special ones.

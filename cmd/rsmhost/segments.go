@@ -70,33 +70,19 @@ type offsetsDoc struct {
 	End   int64 `json:"endOffset"`
 }
 
-func segmentsAction(c *cli.Context) (err error) {
-	if err := oneTopic(c); err != nil {
-		return err
-	}
-	h, _, err := openHost(c, false)
-	if err != nil {
-		return err
-	}
-	defer closing(h, &err)
-	t, err := h.Topic(c.String("topic"))
-	if err != nil {
-		return finding{err}
-	}
-	numbers, err := partitions(c, t)
-	if err != nil {
-		return err
-	}
-	docs := []segmentsDoc{}
-	for _, n := range numbers {
-		i := slices.IndexFunc(t.Partitions, func(p *host.TopicPartition) bool { return p.ID.Partition == n })
-		if i < 0 {
-			_, err := h.Partition(c.Context, t, n)
-			return finding{err}
+func segmentsAction(c *cli.Context) error {
+	return onTopic(c, false, func(h *host.Host, t *host.Topic, numbers []int32) error {
+		docs := []segmentsDoc{}
+		for _, n := range numbers {
+			i := slices.IndexFunc(t.Partitions, func(p *host.TopicPartition) bool { return p.ID.Partition == n })
+			if i < 0 {
+				_, err := h.Partition(c.Context, t, n)
+				return finding{err}
+			}
+			docs = append(docs, newSegmentsDoc(t.Partitions[i]))
 		}
-		docs = append(docs, newSegmentsDoc(t.Partitions[i]))
-	}
-	return writeSegments(c, docs)
+		return writeSegments(c, docs)
+	})
 }
 
 func writeSegments(c *cli.Context, docs []segmentsDoc) error {
