@@ -198,7 +198,7 @@ func TestFailedCopies(t *testing.T) {
 	store := memrsm.New(memrsm.Inline, a, retry)
 	h := bucket(t, store, events...)
 	want(t, "topics", topics(h), "orders@1 0:0-40 newest")
-	for offset, w := range map[int64]string{0: "NONE [0 10 20 30]", 20: "NONE [20 30]", 39: "NONE [30]", 40: "NONE []", 41: "OFFSET_OUT_OF_RANGE []"} {
+	for offset, w := range map[int64]string{0: "NONE [0 10 20 30]", 20: "NONE [20 30]", 39: "NONE [30]", 40: "NONE []", 41: "NOT_LEADER_OR_FOLLOWER []", 59: "NOT_LEADER_OR_FOLLOWER []", 60: "OFFSET_OUT_OF_RANGE []"} {
 		want(t, fmt.Sprint("offset ", offset), read(t, h, from("orders", offset)), w)
 	}
 	only := bucket(t, memrsm.New(memrsm.Inline), kafkabytes.Started(failed))

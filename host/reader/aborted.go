@@ -102,18 +102,13 @@ func (r *Reader) nextWithAborted(rd *read, offset int64) (*rlmm.Segment, bool) {
 	if _, ok := rd.part.Lineage.ForOffset(offset); !ok {
 		return nil, false
 	}
-	for _, le := range rd.part.Lineage.From(offset) {
-		at := max(le.StartOffset, offset)
-		for {
-			seg, ok := r.policy.lookup(rd.part.Remote, le.Epoch, at)
-			if !ok {
-				break
-			}
-			if !seg.TxnIndexEmpty {
-				return seg, true
-			}
-			at = seg.EndOffset + 1
+	entries := rd.part.Lineage.From(offset)
+	for i, le := range entries {
+		seg, ok := r.policy.nextWithTxnIndex(rd.part.Remote, le.Epoch, max(le.StartOffset, offset))
+		if !ok || r.policy.ExactAborted && i+1 < len(entries) && seg.StartOffset >= entries[i+1].StartOffset {
+			continue // the latter: what a leader uploaded after it was fenced
 		}
+		return seg, true
 	}
 	return nil, false
 }

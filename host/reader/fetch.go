@@ -138,6 +138,10 @@ func (r *Reader) act(ctx context.Context, rd *read) int64 {
 	o := rd.part.Offsets
 	switch rd.ans.Where {
 	case locality.OutOfRange:
+		if why := r.notGone(rd, rd.req.Offset); why != "" {
+			rd.ans.Why = why
+			return rd.refuse(NotLeaderOrFollower)
+		}
 		return rd.refuse(OffsetOutOfRange)
 	case locality.UnknownEpoch:
 		return rd.refuse(UnknownLeaderEpoch)
@@ -152,7 +156,7 @@ func (r *Reader) act(ctx context.Context, rd *read) int64 {
 	case locality.Diverged:
 		rd.out.Diverging = &rd.ans.Diverging
 	case locality.AtEnd:
-		rd.out.Aborted = rd.noAborted()
+		rd.out.Aborted = r.policy.noAborted(rd.iso, false)
 	case locality.Local:
 		return r.readLocal(ctx, rd)
 	case locality.Remote:
@@ -168,9 +172,12 @@ func (rd *read) refuse(c Code) int64 {
 }
 
 func (rd *read) error(c Code) error {
-	o := rd.part.Offsets
-	return abi.Errorf("fetch", fmt.Sprintf("%s offset %d", rd.part.ID, rd.req.Offset), abi.Invalid,
-		"%s (%d): %s; the log %s", c, c, rd.ans.Why, holds(o))
+	kind := abi.Invalid
+	if c == NotLeaderOrFollower {
+		kind = abi.Unavailable
+	}
+	return abi.Errorf("fetch", fmt.Sprintf("%s offset %d", rd.part.ID, rd.req.Offset), kind,
+		"%s (%d): %s; the log %s", c, c, rd.ans.Why, holds(rd.part.Offsets))
 }
 
 // holds says which offsets a log has.
@@ -179,14 +186,6 @@ func holds(o locality.Offsets) string {
 		return fmt.Sprintf("is empty and begins at %d", o.LogStart)
 	}
 	return fmt.Sprintf("holds %d to %d", o.LogStart, o.LogEnd-1)
-}
-
-// noAborted is the empty list of a read_committed read, and null of any other.
-func (rd *read) noAborted() []AbortedTransaction {
-	if rd.iso == locality.ReadCommitted {
-		return []AbortedTransaction{}
-	}
-	return nil
 }
 
 // fail turns a partition's answer into an error.

@@ -50,6 +50,7 @@ func (r *Reader) job(ctx context.Context, client string, rd *read) *job {
 	jctx := r.detach(ctx, j)
 	r.late.wg.Go(func() {
 		defer close(j.done)
+		defer j.detach() // nothing of it may stay with a context that lives on
 		defer j.cancel(nil)
 		j.err = r.run(jctx, client, &j.read)
 	})
@@ -93,9 +94,7 @@ func (r *Reader) finishRemote(ctx context.Context, rd *read) error {
 	if rd.acc.len() > 0 {
 		return r.addAborted(ctx, rd)
 	}
-	if !rd.acc.tooBig {
-		rd.out.Aborted = rd.noAborted()
-	}
+	rd.out.Aborted = r.policy.noAborted(rd.iso, rd.acc.tooBig)
 	return nil
 }
 

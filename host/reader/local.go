@@ -16,8 +16,8 @@ func (r *Reader) readLocal(ctx context.Context, rd *read) int64 {
 		r.fail(rd, err)
 		return 0
 	}
-	if rd.acc.len() == 0 && (rd.room == 0 || !rd.acc.tooBig) {
-		rd.out.Aborted = rd.noAborted() // null where a first batch did not fit, as a broker sends it
+	if rd.acc.len() == 0 {
+		rd.out.Aborted = r.policy.noAborted(rd.iso, rd.acc.tooBig && rd.room > 0)
 	}
 	return rd.acc.len()
 }

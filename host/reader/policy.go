@@ -3,6 +3,7 @@ package reader
 import (
 	"errors"
 
+	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/rlmm"
 )
 
@@ -13,15 +14,15 @@ type Policy struct {
 	// CrossSegments: a read goes on behind the end of a segment, and behind the end of the remote tier. Kafka stops, and
 	// where a tier ends in compacted offsets it answers with nothing, for ever (KAFKA-16088).
 	CrossSegments bool
-	// ExactAborted: the list of aborted transactions ends with the last returned offset. Kafka takes an estimate from the
-	// offset index, which is too high.
+	// ExactAborted: the list of aborted transactions ends with the last returned offset, and is empty where there are none.
+	// Kafka takes an estimate from the offset index, which is too high, and sends null where a first batch did not fit.
 	ExactAborted bool
 	// NestedSegments: a lookup finds an offset behind a segment that lies inside a longer one.
 	NestedSegments bool
 	// Verify: the CRC of every batch is checked, and a batch that lies about its size is an error. Kafka passes both on.
 	Verify bool
 	// TellingCodes: the code says what is known of a failed remote read. Kafka answers UNKNOWN_SERVER_ERROR to all but a
-	// batch that is too small to be one.
+	// batch that is too small to be one, and OFFSET_OUT_OF_RANGE where a client that tries again may yet be served.
 	TellingCodes bool
 	// EmptyOnTimeout: a remote read that the deadline ended is answered with nothing, as Kafka does, and not with an error.
 	EmptyOnTimeout bool
@@ -46,11 +47,29 @@ func (p Policy) lookup(m *rlmm.Partition, epoch int32, offset int64) (*rlmm.Segm
 	return m.KafkaLookup(epoch, offset)
 }
 
+func (p Policy) nextWithTxnIndex(m *rlmm.Partition, epoch int32, offset int64) (*rlmm.Segment, bool) {
+	if p.NestedSegments {
+		return m.NextWithTxnIndex(epoch, offset)
+	}
+	return m.KafkaNextWithTxnIndex(epoch, offset)
+}
+
+// noAborted is the list of aborted transactions of an answer that holds none: null of read_uncommitted, and with Kafka's
+// policy where a first batch did not fit.
+func (p Policy) noAborted(iso locality.Isolation, tooBig bool) []AbortedTransaction {
+	if iso != locality.ReadCommitted || tooBig && !p.ExactAborted {
+		return nil
+	}
+	return []AbortedTransaction{}
+}
+
 // code is what a client is told of an error.
 func (p Policy) code(err error, remote bool) Code {
 	switch {
 	case errors.Is(err, errNoSegment):
 		return OffsetOutOfRange
+	case errors.Is(err, errNotHere):
+		return NotLeaderOrFollower
 	case p.TellingCodes || !remote:
 		return codeOf(err)
 	case errors.As(err, new(badBatch)):

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/epoch"
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/rlmm"
 	"github.com/rsmhost/rsmhost/host/transfer"
@@ -13,6 +14,9 @@ import (
 
 // errNoSegment is an offset that no remote segment holds.
 var errNoSegment = errors.New("no remote segment holds it")
+
+// errNotHere is an offset that can't be read now, and is not known to be gone.
+var errNotHere = errors.New("it is not here, and not known to be gone")
 
 // remote reads one partition's allowance from the remote tier, and as far as the policy lets it from what follows.
 func (r *Reader) remote(ctx context.Context, rd *read) error {
@@ -89,9 +93,33 @@ func (r *Reader) segment(rd *read, offset int64) (*rlmm.Segment, error) {
 }
 
 func (r *Reader) noSegment(rd *read, offset int64, why string) error {
-	o := rd.part.Offsets
-	return abi.Errorf("fetch", fmt.Sprintf("%s offset %d", rd.part.ID, offset), abi.NotFound,
-		"%s (%d): %w: %s; the log %s, locally from %d", OffsetOutOfRange, OffsetOutOfRange, errNoSegment, why, holds(o), o.LocalStart)
+	o, code, kind, cause := rd.part.Offsets, OffsetOutOfRange, abi.NotFound, errNoSegment
+	if known := r.notGone(rd, offset); known != "" {
+		code, kind, cause, why = NotLeaderOrFollower, abi.Unavailable, errNotHere, known
+	}
+	return abi.Errorf("fetch", fmt.Sprintf("%s offset %d", rd.part.ID, offset), kind,
+		"%s (%d): %w: %s; the log %s, locally from %d", code, code, cause, why, holds(o), o.LocalStart)
+}
+
+// notGone says why an offset that can't be read here may yet be read, by a client that tries again or from another
+// broker; it is empty where nothing says so. A client that is told OFFSET_OUT_OF_RANGE resets its position, and may pass
+// over all that there is.
+func (r *Reader) notGone(rd *read, offset int64) string {
+	if !r.policy.TellingCodes || rd.part.Remote == nil || offset < rd.part.Offsets.LogStart {
+		return ""
+	}
+	le, covered := rd.part.Lineage.ForOffset(offset)
+	for _, seg := range rd.part.Remote.Holding(offset) {
+		own, ok := epoch.Of(seg.LeaderEpochs).ForOffset(offset)
+		switch {
+		case covered && (!ok || own.Epoch < le.Epoch): // a fenced leader's
+		case seg.State == format.CopySegmentStarted:
+			return fmt.Sprintf("segment %s, which holds it, is not copied yet, and lies in no log directory here", seg.SegmentID)
+		case seg.State == format.CopySegmentFinished && !covered:
+			return fmt.Sprintf("segment %s holds it, and the leader epochs known here do not reach back to it", seg.SegmentID)
+		}
+	}
+	return ""
 }
 
 // readSegment appends what seg holds from offset on, as far as there is room. It reports whether it came to the

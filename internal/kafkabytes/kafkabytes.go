@@ -3,6 +3,7 @@
 package kafkabytes
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,6 +28,15 @@ type Batch struct {
 	Epoch      int32
 	Attributes int16
 	ProducerID int64
+	Timestamp  int64 // of its records, in ms; 0: 1000
+}
+
+// timestamp is that of all records of the batch.
+func (b Batch) timestamp() int64 {
+	if b.Timestamp == 0 {
+		return 1000
+	}
+	return b.Timestamp
 }
 
 // Bytes is the batch as Kafka writes it.
@@ -51,10 +61,10 @@ func (b Batch) Bytes(t testing.TB) []byte {
 func (b Batch) encode(t testing.TB, value []byte) []byte {
 	t.Helper()
 	h := format.BatchHeader{BaseOffset: b.Base, LastOffset: b.Last, LeaderEpoch: b.Epoch, Attributes: b.Attributes,
-		ProducerID: b.ProducerID, BaseTimestamp: 1000, MaxTimestamp: 1000, BaseSequence: -1}
-	recs := []format.Record{{Offset: b.Base, Timestamp: 1000, Key: []byte{0, 0, 0, 0}, Value: value}}
+		ProducerID: b.ProducerID, BaseTimestamp: b.timestamp(), MaxTimestamp: b.timestamp(), BaseSequence: -1}
+	recs := []format.Record{{Offset: b.Base, Timestamp: b.timestamp(), Key: []byte{0, 0, 0, 0}, Value: value}}
 	if b.Last > b.Base {
-		recs = append(recs, format.Record{Offset: b.Last, Timestamp: 1000, Value: []byte("last")})
+		recs = append(recs, format.Record{Offset: b.Last, Timestamp: b.timestamp(), Value: []byte("last")})
 	}
 	out, err := format.AppendBatch(nil, h, recs)
 	if err != nil {
@@ -68,20 +78,24 @@ type Segment struct {
 	Meta        abi.SegmentMetadata
 	Log         []byte
 	OffsetIndex []byte
+	TimeIndex   []byte
 	TxnIndex    []byte // nil: none
 	Epochs      []byte // LEADER_EPOCH index; nil: none
 }
 
-// NewSegment writes batches into a segment whose offset index has an entry for each batch but the first. Its start is the
+// NewSegment writes batches into a segment whose offset and time index have an entry for each batch but the first. Its start is the
 // first batch's base, its end the last one's last offset; both may be changed, as may all else.
 func NewSegment(t testing.TB, id abi.TopicIDPartition, number byte, batches ...Batch) *Segment {
 	t.Helper()
 	s := &Segment{}
 	start := batches[0].Base
+	newest := int64(-1)
 	epochs := []abi.LeaderEpoch{{Epoch: batches[0].Epoch, StartOffset: start}}
 	for i, b := range batches {
+		newest = max(newest, b.timestamp())
 		if i > 0 {
 			s.OffsetIndex = AppendEntry(s.OffsetIndex, b.Last-start, int64(len(s.Log)))
+			s.TimeIndex = appendTime(s.TimeIndex, newest, b.Last-start)
 		}
 		if b.Epoch != epochs[len(epochs)-1].Epoch {
 			epochs = append(epochs, abi.LeaderEpoch{Epoch: b.Epoch, StartOffset: b.Base})
@@ -89,7 +103,7 @@ func NewSegment(t testing.TB, id abi.TopicIDPartition, number byte, batches ...B
 		s.Log = append(s.Log, b.Bytes(t)...)
 	}
 	s.Meta = abi.SegmentMetadata{TopicIDPartition: id, SegmentID: ID(number), StartOffset: start,
-		EndOffset: batches[len(batches)-1].Last, SizeBytes: int64(len(s.Log)), MaxTimestampMs: 1000, BrokerID: 1,
+		EndOffset: batches[len(batches)-1].Last, SizeBytes: int64(len(s.Log)), MaxTimestampMs: newest, BrokerID: 1,
 		EventTimestampMs: 1000 + int64(number), LeaderEpochs: epochs, TxnIndexEmpty: true}
 	s.Epochs = format.AppendLeaderEpochs(nil, fromZero(epochs))
 	return s
@@ -108,6 +122,11 @@ func ID(n byte) abi.UUID { return abi.UUID{15: n} }
 // AppendEntry appends an entry to an offset index; offset is relative to the segment's base.
 func AppendEntry(index []byte, offset, pos int64) []byte {
 	return format.AppendOffsetEntry(index, 0, offset, pos)
+}
+
+// appendTime appends an entry to a time index; offset is relative to the segment's base.
+func appendTime(index []byte, ms, offset int64) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(index, uint64(ms)), uint32(offset))
 }
 
 // AppendAborted appends an entry to a transaction index.

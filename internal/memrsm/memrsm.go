@@ -84,10 +84,10 @@ func (s *Store) FetchIndex(ctx context.Context, m *abi.SegmentMetadata, t abi.In
 	if err != nil {
 		return nil, err
 	}
-	b := map[abi.IndexType][]byte{abi.OffsetIndex: seg.OffsetIndex, abi.TransactionIndex: seg.TxnIndex,
+	b := map[abi.IndexType][]byte{abi.OffsetIndex: seg.OffsetIndex, abi.TimeIndex: seg.TimeIndex, abi.TransactionIndex: seg.TxnIndex,
 		abi.LeaderEpochIndex: seg.Epochs}[t]
 	switch {
-	case b == nil && t != abi.OffsetIndex:
+	case b == nil && t != abi.OffsetIndex && t != abi.TimeIndex:
 		return nil, abi.Errorf("fetch_index", m.Key(), abi.NotFound, "the segment has no %s index", t)
 	case len(b) == 0:
 		return s.source(b, b, 0), nil
