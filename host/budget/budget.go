@@ -51,7 +51,8 @@ type waiter struct {
 
 // Lease is what one request holds. It needs no end: it is over when all its buffers are released.
 type Lease struct {
-	pool *Pool
+	pool  *Pool
+	cache bool // nobody waits for what it holds
 
 	// Under the pool's lock.
 	held    int64
@@ -81,6 +82,9 @@ func (p *Pool) Peak() int64 {
 
 // Lease begins a request's lease, which holds nothing yet.
 func (p *Pool) Lease() *Lease { return &Lease{pool: p} }
+
+// Extra begins a lease for what is good to have: only its TryGet may be used, and it gets nothing that others wait for.
+func (p *Pool) Extra() *Lease { return &Lease{pool: p, cache: true} }
 
 // OnShortage has shrink called when bytes are short: it gives back n that its cache reserved, or what it has, by Unreserve
 // and before it returns. It may be called by any reader, and while the cache is used.
@@ -147,7 +151,7 @@ func (p *Pool) take(l *Lease, n int64) bool {
 		p.born++
 		l.born = p.born
 	}
-	inTurn := len(p.queue) == 0 || l.held > 0
+	inTurn := len(p.queue) == 0 || l.held > 0 && !l.cache
 	if p.limit > 0 && !(inTurn && p.used+n <= p.limit) {
 		return false
 	}
@@ -217,7 +221,7 @@ func (p *Pool) changeLocked(l *Lease, bytes int64, waiting int) {
 }
 
 func (p *Pool) countLocked(l *Lease, d int) {
-	if l.held == 0 {
+	if l.held == 0 || l.cache {
 		return
 	}
 	p.holders += d

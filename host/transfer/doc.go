@@ -1,6 +1,17 @@
 // Package transfer turns a Source into bytes. A Source of a plugin says where an object lies, or carries it; whoever
 // reads here sees an object with ReadAt and never which of the two it was.
 //
+// # One request for many reads
+//
+// A location that is good for the whole object is asked for once and kept. What a stream or a location of a range brings
+// is shared by the reads that run at that moment and overlap: see stretch.go.
+//
+// # Further tries
+//
+// What may pass (Kind.Retriable) is tried again up to three times within the context, after the pause that the store asked
+// for, or one that doubles; a stream that broke goes on at its next byte, and an object that changed meanwhile is
+// PRECONDITION. Damaged bytes are asked for a second time. This is the only place that does so.
+//
 // # Concurrency
 //
 // A Mover is safe for concurrent use. An Object belongs to one read.

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/budget"
 	"github.com/rsmhost/rsmhost/host/grant"
 )
 
@@ -24,32 +25,52 @@ type Key struct {
 }
 
 // Mover opens objects and keeps the locations that hold for a whole object, so that a plugin is asked about once a
-// segment and not once a read.
+// segment and not once a read. Lock order: a stretch's turn, then mu.
 type Mover struct {
-	roots *grant.Roots
-	now   func() time.Time
+	roots   *grant.Roots
+	now     func() time.Time
+	sleep   func(ctx context.Context, d time.Duration) error
+	buffers *budget.Pool
 
 	mu      sync.Mutex
 	sources *simplelru.LRU[Key, *abi.Source]
+	shared  map[Key][]*stretch // those that a read may join
 }
 
-// New makes a Mover that opens files below roots and nothing else. now is the clock that expiry is held against; nil:
-// time.Now.
-func New(roots *grant.Roots, now func() time.Time) *Mover {
-	if now == nil {
-		now = time.Now
+// Options of a Mover. The zero value is good.
+type Options struct {
+	Memory *budget.Pool                                     // what is kept for reads that share it counts there; nil: nowhere
+	Now    func() time.Time                                 // what expiry and deadlines are held against
+	Sleep  func(ctx context.Context, d time.Duration) error // waits before a further try; an error is that of ctx
+}
+
+// New makes a Mover that opens files below roots and nothing else. o may be nil.
+func New(roots *grant.Roots, o *Options) *Mover {
+	m := &Mover{roots: roots, now: time.Now, sleep: sleep, shared: map[Key][]*stretch{}}
+	if o == nil {
+		o = &Options{}
+	}
+	if o.Now != nil {
+		m.now = o.Now
+	}
+	if o.Sleep != nil {
+		m.sleep = o.Sleep
+	}
+	if m.buffers = o.Memory; m.buffers == nil {
+		m.buffers = budget.New(0)
 	}
 	lru, err := simplelru.NewLRU[Key, *abi.Source](maxSources, nil)
 	if err != nil { // only for a size that is not positive
 		panic(err)
 	}
-	return &Mover{roots: roots, now: now, sources: lru}
+	m.sources = lru
+	return m
 }
 
 // Object opens the object called key; subject names it in errors. Nothing is asked for until the first ReadAt. The
 // caller closes it.
 func (m *Mover) Object(key Key, subject string, fetch Fetcher) *Object {
-	return &Object{mover: m, key: key, subject: subject, fetch: fetch}
+	return &Object{mover: m, key: key, subject: subject, fetch: fetch, size: -1}
 }
 
 // Forget drops what is known of an object: its location turned out to be wrong.

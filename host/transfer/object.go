@@ -17,12 +17,11 @@ type Object struct {
 	subject string
 	fetch   Fetcher
 
-	src  *abi.Source
-	base int64 // where the source's bytes begin in the object: 0 for scope OBJECT
-	end  int64 // exclusive end of the range that src was asked for; only with scope RANGE and streams
-	body body  // of src
-	want int64 // exclusive end of what the read expects to need
-	used Evidence
+	stretch *stretch // that it has a part in; nil: none
+	body    body     // of a source that is good for the whole object; nil: none
+	size    int64    // as the last source had it; -1: not known
+	want    int64    // exclusive end of what the read expects to need
+	used    Evidence
 }
 
 // Evidence is what a read of an object did, for the trace.
@@ -34,6 +33,10 @@ type Evidence struct {
 	Cached bool          // the location was known
 	Reads  int
 	Bytes  int64 // moved
+	// Of the bytes: those that another read had brought, and beyond them: those of a stream that were passed over.
+	Shared  int64
+	Skipped int64
+	Retries int // times that a failure was followed by another try
 }
 
 // body is a Source's bytes, read by their position in the source.
@@ -47,19 +50,50 @@ type body interface {
 func (o *Object) Evidence() Evidence { return o.used }
 
 // ReadAt fills p with the object's bytes from off. Fewer bytes than len(p) come with io.EOF, at the end of the object and
-// only there. Sequential reads are cheap for every form of Source.
+// only there. Sequential reads are cheap for every form of Source, and what another read of the same bytes brings at this
+// moment is not asked for again. Failures that pass are tried again within ctx.
 func (o *Object) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	n, err := o.readOnce(ctx, p, off)
-	if err != nil && o.used.Cached && stale(err) {
-		// The location came from an earlier read and the store disagrees with it: ask once more.
-		o.reset()
-		o.mover.Forget(o.key)
-		o.used.Cached = false
-		n, err = o.readOnce(ctx, p, off)
-	}
+	n, err := o.read(ctx, p, off)
 	o.used.Reads++
 	o.used.Bytes += int64(n)
 	return n, err
+}
+
+func (o *Object) read(ctx context.Context, p []byte, off int64) (n int, err error) {
+	var t tries
+	for most := 0; n < len(p); most = max(most, n) {
+		m, tried, err := o.readSome(ctx, p[n:], off+int64(n))
+		n += m
+		if errors.Is(err, io.EOF) {
+			return n, err
+		}
+		if err == nil {
+			continue
+		}
+		if tried || !o.again(ctx, &t, err) {
+			return max(n, most), wrap(o.subject, off, len(p), err)
+		}
+		if o.reset(); abi.KindOf(err) == abi.Corrupt {
+			o.mover.Forget(o.key)
+			most, n = max(most, n), 0
+		}
+	}
+	return n, nil
+}
+
+// again is for a location that is good for the whole object: one that was kept and is out of date is asked for once more
+// at once.
+func (o *Object) again(ctx context.Context, t *tries, err error) bool {
+	if o.used.Cached && stale(err) {
+		o.mover.Forget(o.key)
+		o.used.Cached = false
+		return true
+	}
+	if !t.again(ctx, o.mover, err) {
+		return false
+	}
+	o.used.Retries++
+	return true
 }
 
 // stale says which errors a location that is out of date explains.
@@ -74,66 +108,37 @@ func stale(err error) bool {
 // Expect says up to which byte, exclusive, the read will probably go: a stream is asked for no more than that at once.
 func (o *Object) Expect(end int64) { o.want = end }
 
-func (o *Object) readOnce(ctx context.Context, p []byte, off int64) (int, error) {
-	n := 0
-	for n < len(p) {
-		m, more, err := o.readSome(ctx, p[n:], off+int64(n))
-		n += m
-		if err != nil && !errors.Is(err, io.EOF) {
-			return n, wrap(o.subject, off, len(p), err)
+// readSome reads from one source. tried says that what failed was tried often enough.
+func (o *Object) readSome(ctx context.Context, p []byte, off int64) (n int, tried bool, err error) {
+	if ctx.Err() != nil {
+		return 0, true, context.Cause(ctx)
+	}
+	if o.size >= 0 && off >= o.size {
+		return 0, true, io.EOF
+	}
+	if o.body == nil && o.stretch == nil {
+		if src := o.mover.known(o.key); src != nil {
+			o.used.Cached = true
+			if err := o.open(src); err != nil {
+				return 0, false, err
+			}
 		}
-		if !more && err != nil {
-			return n, err
-		}
 	}
-	return n, nil
-}
-
-// readSome reads from one Source; more reports that it ended where it was told to, and that the object may go on.
-func (o *Object) readSome(ctx context.Context, p []byte, off int64) (n int, more bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return 0, false, context.Cause(ctx)
-	}
-	if size := o.Size(); size >= 0 && off >= size {
-		return 0, false, io.EOF
-	}
-	if err := o.ensure(ctx, off, off+int64(len(p))); err != nil {
-		return 0, false, err
-	}
-	n, err = o.body.readAt(ctx, p, off-o.base)
-	if s, ok := o.body.(*streamBody); ok && s.pos == s.length && err == nil {
-		err = io.EOF
-	}
-	if !errors.Is(err, io.EOF) {
+	if o.body != nil {
+		n, err = o.fromBody(ctx, p, off)
 		return n, false, err
 	}
-	more, err = o.ended(off + int64(n))
-	return n, more, err
-}
-
-// ended says what it means that a body has no byte at position at: that the range asked for is over and more may be asked
-// for, that the object is, or that bytes are missing.
-func (o *Object) ended(at int64) (more bool, err error) {
-	size := o.Size()
-	if !o.whole() && (at >= o.end || at == size) {
-		o.finish()
-		return true, nil
+	if o.stretch == nil {
+		o.stretch = o.mover.share(o.key, off, max(off+int64(len(p)), o.want))
 	}
-	if size >= 0 && at < size {
-		return false, abi.Errorf("read", o.subject, abi.Corrupt, "the bytes end at %d, and %d were promised", at, size)
+	n, err = o.stretch.read(ctx, o, p, off)
+	if e := (elsewhere{}); errors.As(err, &e) {
+		return n, false, o.leave(e.src)
 	}
-	return false, io.EOF
-}
-
-// whole reports a source that answers for all of the object.
-func (o *Object) whole() bool {
-	return o.src.Location != nil && o.src.Location.Scope == abi.ScopeObject
-}
-
-// finish closes a body that was read to the end it was asked for, and keeps what its Source said of the object.
-func (o *Object) finish() {
-	o.body.close()
-	o.body = nil
+	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+		o.leave(nil) // all were told; a later read begins anew
+	}
+	return n, true, err
 }
 
 func wrap(subject string, off int64, n int, err error) error {
@@ -141,50 +146,21 @@ func wrap(subject string, off int64, n int, err error) error {
 	return abi.E("read", fmt.Sprintf("%s bytes %s", subject, r), abi.KindOf(err), err)
 }
 
-// ensure has a body that serves off. One with scope OBJECT serves every position, one with scope RANGE from its base
-// on, and a stream only what comes next.
-func (o *Object) ensure(ctx context.Context, off, end int64) error {
-	if o.body != nil && o.serves(off) {
-		return nil
-	}
-	if s, ok := o.body.(*streamBody); ok && s.near(off-o.base) {
-		return s.skip(ctx, off-o.base)
-	}
-	o.reset()
-	if src := o.mover.known(o.key); src != nil {
-		o.used.Cached = true
-		return o.open(src, 0, 0)
-	}
-	r := abi.Range{Start: off, End: max(end, o.want) - 1}
-	asked := o.mover.now()
+// ask asks the plugin, and keeps a location that is good for the whole object.
+func (o *Object) ask(ctx context.Context, r abi.Range) (*abi.Source, error) {
+	began := o.mover.now()
 	src, err := o.fetch(ctx, r)
 	o.used.Asked++
-	o.used.Waited += o.mover.now().Sub(asked)
+	o.used.Waited += o.mover.now().Sub(began)
 	if err != nil {
 		src.Close() // whoever answers with both is not trusted with either
-		return err
+		return nil, err
 	}
 	if err := check(o.subject, src); err != nil {
-		return errors.Join(err, src.Close())
+		return nil, errors.Join(err, src.Close())
 	}
 	o.mover.keep(o.key, src)
-	o.end = r.End + 1
-	base := off
-	if src.Location != nil && src.Location.Scope == abi.ScopeObject {
-		base = 0
-	}
-	length := r.Len()
-	if src.OriginalSize >= 0 {
-		length = max(0, min(length, src.OriginalSize-off))
-	}
-	return o.open(src, base, length)
-}
-
-func (o *Object) serves(off int64) bool {
-	if s, ok := o.body.(*streamBody); ok {
-		return off-o.base == s.pos
-	}
-	return off >= o.base
+	return src, nil
 }
 
 func check(subject string, src *abi.Source) error {
@@ -194,43 +170,57 @@ func check(subject string, src *abi.Source) error {
 	return nil
 }
 
-// open opens src, whose bytes begin at base of the object; length is how many a stream will carry.
-func (o *Object) open(src *abi.Source, base, length int64) error {
-	b, err := o.mover.openBody(o.subject, src, length)
+// open opens a source that is good for the whole object.
+func (o *Object) open(src *abi.Source) error {
+	b, err := o.mover.openBody(o.subject, src, 0)
 	if err != nil {
 		return err
 	}
-	o.src, o.base, o.body = src, base, b
-	o.used.Form = "stream"
-	if src.Location != nil {
-		o.used.Form = "location"
-	}
-	o.used.Where = b.where()
+	o.body, o.size = b, src.OriginalSize
+	o.used.Form, o.used.Where = "location", b.where()
 	return nil
 }
 
-// Size is the object's size as its Source has it, -1 where it is not known yet.
-func (o *Object) Size() int64 {
-	if o.src == nil {
-		return -1
+// fromBody reads from a source that is good for the whole object.
+func (o *Object) fromBody(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := o.body.readAt(ctx, p, off)
+	if at := off + int64(n); errors.Is(err, io.EOF) && o.size >= 0 && at < o.size {
+		return n, abi.Errorf("read", o.subject, abi.Corrupt, "the bytes end at %d, and %d were promised", at, o.size)
 	}
-	return o.src.OriginalSize
+	return n, err
 }
+
+// leave gives up the stretch, which does not bring what comes next; src is what it found for the whole object.
+func (o *Object) leave(src *abi.Source) error {
+	st := o.stretch
+	o.stretch = nil
+	if err := o.mover.unshare(o.key, st); err != nil || src == nil {
+		return err
+	}
+	return o.open(src)
+}
+
+// Size is the object's size as its Source has it, -1 where it is not known yet.
+func (o *Object) Size() int64 { return o.size }
 
 func (o *Object) reset() {
 	if o.body != nil {
 		o.body.close()
+		o.body = nil
 	}
-	o.body, o.src = nil, nil
 }
 
 // Close lets go of what was opened. It may be called more than once.
 func (o *Object) Close() error {
-	if o.body == nil {
-		return nil
+	var err error
+	if st := o.stretch; st != nil {
+		o.stretch = nil
+		err = o.mover.unshare(o.key, st)
 	}
-	err := o.body.close()
-	o.body = nil
+	if o.body != nil {
+		err = errors.Join(err, o.body.close())
+		o.body = nil
+	}
 	return err
 }
 

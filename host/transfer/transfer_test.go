@@ -253,7 +253,7 @@ func TestAskedOnce(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := object()
 	roots := granted(t, map[string][]byte{"object": b})
-	m := New(roots, func() time.Time { return now })
+	m := New(roots, &Options{Now: func() time.Time { return now }})
 	s := &store{b: b, form: form{answer: func(b []byte, _ abi.Range, _ *atomic.Int64) *abi.Source {
 		src := located(abi.ScopeObject, int64(len(b)), file("object", 0, -1))
 		src.Location.ExpiresAt = now.Add(time.Minute)
@@ -394,7 +394,8 @@ func (e errReader) Read([]byte) (int, error) { return 0, e.err }
 func TestFetchErrors(t *testing.T) {
 	var open atomic.Int64
 	cause := &abi.Error{Op: "fetch_log_segment", Kind: abi.Throttled, Status: 503, RetryAfter: time.Second}
-	o := New(nil, nil).Object(Key{}, "object", func(context.Context, abi.Range) (*abi.Source, error) {
+	noPause := &Options{Sleep: func(context.Context, time.Duration) error { return nil }}
+	o := New(nil, noPause).Object(Key{}, "object", func(context.Context, abi.Range) (*abi.Source, error) {
 		return &abi.Source{Stream: stream(bytes.NewReader(nil), &open)}, cause
 	})
 	_, err := o.ReadAt(context.Background(), make([]byte, 1), 0)
