@@ -9,7 +9,6 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/epoch"
-	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/locallog"
 	"github.com/rsmhost/rsmhost/host/reader"
@@ -50,10 +49,12 @@ type TopicPartition struct {
 
 	mu      sync.Mutex // guards what follows
 	lineage epoch.Lineage
-	known   bool // lineage is complete
+	known   bool          // lineage is complete
+	read    epoch.Lineage // as it was read from the store, also for an earlier catalog; not cut; empty: it was not
 }
 
-func newCatalog(store *rlmm.Store, dirs []*locallog.Dir, nodeID int32, epochs func(context.Context, *rlmm.Segment) ([]abi.LeaderEpoch, error)) *catalog {
+// newCatalog makes a catalog. What an earlier one read from the store is taken over from old; it may be nil.
+func newCatalog(store *rlmm.Store, dirs []*locallog.Dir, nodeID int32, epochs func(context.Context, *rlmm.Segment) ([]abi.LeaderEpoch, error), old *catalog) *catalog {
 	c := &catalog{topics: map[string]*Topic{}, all: map[incarnation]*Topic{}, byID: map[abi.UUID]*Topic{}, nodeID: nodeID, epochs: epochs}
 	ids := localIDs(store, dirs)
 	for _, d := range dirs {
@@ -75,7 +76,36 @@ func newCatalog(store *rlmm.Store, dirs []*locallog.Dir, nodeID int32, epochs fu
 	for _, t := range c.topics {
 		t.Newest = true
 	}
+	if old != nil {
+		c.inherit(old)
+	}
 	return c
+}
+
+// inherit takes over the lineages that an earlier catalog read from the store.
+func (c *catalog) inherit(old *catalog) {
+	for key, t := range old.all {
+		if c.all[key] == nil {
+			continue
+		}
+		for _, was := range t.Partitions {
+			if is := c.all[key].find(was.ID.Partition); is != nil {
+				was.mu.Lock()
+				is.read = was.read
+				was.mu.Unlock()
+			}
+		}
+	}
+}
+
+// find gives the partition of this number, nil where there is none.
+func (t *Topic) find(partition int32) *TopicPartition {
+	for _, p := range t.Partitions {
+		if p.ID.Partition == partition {
+			return p
+		}
+	}
+	return nil
 }
 
 // localIDs is, by name, the incarnation of each topic that lies locally. Logs without partition.metadata belong to what
@@ -111,10 +141,8 @@ func (c *catalog) partition(id abi.TopicIDPartition) *TopicPartition {
 			c.byID[id.TopicID] = t
 		}
 	}
-	for _, p := range t.Partitions {
-		if p.ID.Partition == id.Partition {
-			return p
-		}
+	if p := t.find(id.Partition); p != nil {
+		return p
 	}
 	p := &TopicPartition{ID: id}
 	t.Partitions = append(t.Partitions, p)
@@ -169,7 +197,7 @@ func (p *TopicPartition) complete() {
 	case ok:
 		o.LogStart = checkpoint
 	case last >= 0: // the checkpoint was lost: what is in the remote tier tells
-		o.LogStart = min(first, base)
+		o.LogStart = min(p.remoteStart(first, base), base)
 	default:
 		o.LogStart = base
 	}
@@ -178,72 +206,62 @@ func (p *TopicPartition) complete() {
 	p.lineage, p.known = l.Lineage, !l.Lineage.Empty()
 }
 
-// remoteRange is the first and last offset of the finished segments, inclusive; last is -1 where there are none.
-func (p *TopicPartition) remoteRange() (first, last int64) {
-	last = -1
-	if p.Remote == nil {
-		return 0, last
+// remoteStart is where the remote tier begins, as far as it belongs to the local lineage; where that is lost too, at first.
+func (p *TopicPartition) remoteStart(first, base int64) int64 {
+	if p.Local.Lineage.Empty() {
+		return first
 	}
-	for _, s := range p.Remote.Segments() {
-		if s.State != format.CopySegmentFinished {
-			continue
-		}
-		if last < 0 || s.StartOffset < first {
-			first = s.StartOffset
-		}
-		last = max(last, s.EndOffset)
+	if start, ok := p.Remote.LogStartInLineage(p.Local.Lineage); ok {
+		return start
 	}
-	return first, last
+	return base
 }
 
-// Lineage gives the partition's leader epochs: the local checkpoint's, else those that the store has.
+// remoteRange is the first and last offset of the finished segments, inclusive; last is -1 where there are none.
+func (p *TopicPartition) remoteRange() (first, last int64) {
+	if p.Remote != nil {
+		if first, last, ok := p.Remote.Range(); ok {
+			return first, last
+		}
+	}
+	return 0, -1
+}
+
+// lineageOf gives the partition's leader epochs: the local checkpoint's, else those that the store has.
 func (c *catalog) lineageOf(ctx context.Context, p *TopicPartition) (epoch.Lineage, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known || p.Remote == nil {
 		return p.lineage, nil
 	}
-	var newest *rlmm.Segment
-	union := map[int32]int64{} // where an epoch first appears: later segments name it from their own begin on
-	for _, s := range p.Remote.Segments() {
-		if s.State != format.CopySegmentFinished {
-			continue
-		}
-		for _, le := range s.LeaderEpochs {
-			if start, ok := union[le.Epoch]; !ok || le.StartOffset < start {
-				union[le.Epoch] = le.StartOffset
-			}
-		}
-		if newest == nil || newer(s, newest) {
-			newest = s
-		}
-	}
-	if newest == nil {
+	newest, ok := p.Remote.Newest()
+	if !ok {
 		p.known = true
 		return p.lineage, nil
 	}
+	whole := p.read
+	if whole.Empty() || whole.Latest() != lastEpoch(newest) { // a later segment of the same epoch tells nothing new
+		var err error
+		if whole, err = c.readLineage(ctx, p, newest); err != nil {
+			return epoch.Lineage{}, err
+		}
+	}
+	p.lineage, p.known = whole.CutFront(p.Offsets.LogStart), true
+	return p.lineage, nil
+}
+
+// readLineage reads the lineage that a segment was uploaded with, else makes one of what the metadata has.
+func (c *catalog) readLineage(ctx context.Context, p *TopicPartition, newest *rlmm.Segment) (epoch.Lineage, error) {
 	entries, err := c.epochs(ctx, newest)
 	kind := abi.KindOf(err)
 	switch {
 	case kind == abi.NotFound, kind == abi.Corrupt, err == nil && len(entries) == 0: // the metadata knows enough
-		entries = entriesOf(union)
+		return epoch.Of(p.Remote.Epochs()), nil
 	case err != nil:
 		return epoch.Lineage{}, err
 	}
-	p.lineage, p.known = epoch.Of(entries).CutFront(p.Offsets.LogStart), true
-	return p.lineage, nil
-}
-
-func entriesOf(starts map[int32]int64) []abi.LeaderEpoch {
-	var out []abi.LeaderEpoch
-	for e, start := range starts {
-		out = append(out, abi.LeaderEpoch{Epoch: e, StartOffset: start})
-	}
-	return out
-}
-
-func newer(a, b *rlmm.Segment) bool {
-	return cmp.Or(cmp.Compare(lastEpoch(a), lastEpoch(b)), cmp.Compare(a.EndOffset, b.EndOffset)) > 0
+	p.read = epoch.Of(entries)
+	return p.read, nil
 }
 
 func lastEpoch(s *rlmm.Segment) int32 { return s.LeaderEpochs[len(s.LeaderEpochs)-1].Epoch }
@@ -254,13 +272,12 @@ func (c *catalog) Find(ctx context.Context, topic string, id abi.UUID, partition
 	if err != nil {
 		return nil, code, err
 	}
-	i := slices.IndexFunc(t.Partitions, func(p *TopicPartition) bool { return p.ID.Partition == partition })
-	if i < 0 {
+	p := t.find(partition)
+	if p == nil {
 		code := reader.UnknownTopicOrPartition
 		return nil, code, abi.Errorf("fetch", fmt.Sprintf("%s-%d", t.Name, partition), abi.NotFound,
 			"%s (%d): the topic has the partitions %s", code, code, t.numbers())
 	}
-	p := t.Partitions[i]
 	lineage, err := c.lineageOf(ctx, p)
 	if err != nil {
 		return nil, reader.KafkaStorageError, err

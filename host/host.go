@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -40,6 +41,8 @@ type Config struct {
 	// Metadata says where remote log metadata comes from: "dir:PATH", the partition directories of
 	// __remote_log_metadata as a broker leaves them. Empty: there is no remote tier.
 	Metadata string
+	// RefreshInterval is the time between looks at the metadata source; 0: there is one, when it is opened.
+	RefreshInterval time.Duration
 	// LogDirs are the local tier: Kafka log directories, opened read-only.
 	LogDirs []string
 
@@ -72,12 +75,15 @@ type Config struct {
 // Host reads tiered topics.
 type Host struct {
 	log     *slog.Logger
-	catalog *catalog
+	catalog *current
 	reader  *reader.Reader
 	store   *reader.Store  // nil: none
 	plugin  *plugin.Plugin // nil: none
 	dirs    []*locallog.Dir
-	report  *rlmm.Report // nil: no metadata source
+	nodeID  int32
+
+	looking sync.Mutex // guards meta; one look at a time
+	meta    *rlmm.Dir  // nil: no metadata source
 
 	closers []func() error // in the order of opening
 }
@@ -99,16 +105,13 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 }
 
 func (h *Host) open(ctx context.Context, cfg Config) error {
-	nodeID, err := h.openLogDirs(cfg.LogDirs)
-	if err != nil {
+	var err error
+	if h.nodeID, err = h.openLogDirs(cfg.LogDirs); err != nil {
 		return err
 	}
-	meta := rlmm.NewStore()
-	if cfg.Metadata != "" {
-		if h.report, err = loadMetadata(ctx, meta, cfg.Metadata); err != nil {
-			return err
-		}
-		h.logReport()
+	h.catalog = &current{}
+	if err := h.openMetadata(ctx, cfg.Metadata); err != nil {
+		return err
 	}
 	if err := h.openState(cfg); err != nil {
 		return err
@@ -120,7 +123,6 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	h.catalog = newCatalog(meta, h.dirs, nodeID, h.leaderEpochs)
 	policy := reader.Better
 	if cfg.KafkaExact {
 		policy = reader.Kafka43
@@ -128,6 +130,7 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 	h.reader = reader.New(reader.Options{Catalog: h.catalog, Store: h.store, Indexes: indexes, Policy: policy,
 		Threads: cfg.ReaderThreads, Pending: cfg.ReaderPending, Quota: cfg.Quota, Wait: cfg.RemoteWait})
 	h.closers = append(h.closers, func() error { h.reader.Close(); return nil })
+	h.follow(cfg.RefreshInterval)
 	return nil
 }
 
@@ -154,21 +157,6 @@ func (h *Host) openLogDirs(paths []string) (nodeID int32, err error) {
 		nodeID = 1
 	}
 	return nodeID, nil
-}
-
-func loadMetadata(ctx context.Context, store *rlmm.Store, source string) (*rlmm.Report, error) {
-	kind, path, ok := strings.Cut(source, ":")
-	if !ok || kind != "dir" {
-		return nil, abi.Errorf("open metadata", source, abi.Invalid, "want dir:PATH, the folder that holds %s-0 and its siblings", rlmm.MetadataTopic)
-	}
-	return store.LoadDir(ctx, path)
-}
-
-func (h *Host) logReport() {
-	for _, p := range h.report.Problems {
-		h.log.Warn("metadata passed over", "where", p.String())
-	}
-	h.log.Debug("metadata read", "partitions", h.report.Partitions, "records", h.report.Records, "dropped", h.report.Dropped)
 }
 
 // openStore starts the plugin, or takes the built-in backend.
@@ -295,7 +283,7 @@ func (h *Host) OffsetForLeaderEpoch(ctx context.Context, req *reader.EpochReques
 }
 
 // Topics lists all incarnations of all topics, by name, the newest of a name first.
-func (h *Host) Topics() []*Topic { return h.catalog.list() }
+func (h *Host) Topics() []*Topic { return h.catalog.Load().list() }
 
 // Topic finds a topic by name, or by "name@id" where an older incarnation is meant. An error is NOT_FOUND or INVALID.
 func (h *Host) Topic(ref string) (*Topic, error) {
@@ -307,7 +295,7 @@ func (h *Host) Topic(ref string) (*Topic, error) {
 			return nil, err
 		}
 	}
-	t, _, err := h.catalog.topic(name, id)
+	t, _, err := h.catalog.Load().topic(name, id)
 	return t, err
 }
 
@@ -316,9 +304,6 @@ func (h *Host) Partition(ctx context.Context, t *Topic, partition int32) (*reade
 	p, _, err := h.catalog.Find(ctx, t.Name, t.ID, partition)
 	return p, err
 }
-
-// Report says what the metadata source held; nil where there is none.
-func (h *Host) Report() *rlmm.Report { return h.report }
 
 // Close closes everything, in the reverse order of opening. No call may run.
 func (h *Host) Close() error {

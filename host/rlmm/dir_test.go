@@ -16,11 +16,17 @@ import (
 	"github.com/rsmhost/rsmhost/internal/kafkabytes"
 )
 
-// TestLoadDirFixtures: the states that six brokers ended in are what their metadata logs give.
-func TestLoadDirFixtures(t *testing.T) {
+// load looks at a directory once.
+func load(ctx context.Context, path string) (*Store, *Report, error) {
+	d := NewDir(path)
+	r, err := d.Look(ctx)
+	return d.Store(), r, err
+}
+
+// TestDirFixtures: the states that six brokers ended in are what their metadata logs give.
+func TestDirFixtures(t *testing.T) {
 	golden.Each(t, func(t *testing.T, dir string) {
-		s := NewStore()
-		r, err := s.LoadDir(context.Background(), filepath.Join(dir, "rlmm"))
+		s, r, err := load(context.Background(), filepath.Join(dir, "rlmm"))
 		if err != nil || len(r.Problems) > 0 || r.Partitions == 0 || r.Applied != r.Records {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -71,8 +77,8 @@ func recorded(s *Segment) golden.Segment {
 // TestFixtureLookups: every batch of a remote segment is found through its epoch, by both lookups.
 func TestFixtureLookups(t *testing.T) {
 	golden.Each(t, func(t *testing.T, dir string) {
-		s := NewStore()
-		if _, err := s.LoadDir(context.Background(), filepath.Join(dir, "rlmm")); err != nil {
+		s, _, err := load(context.Background(), filepath.Join(dir, "rlmm"))
+		if err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range s.Partitions() {
@@ -106,8 +112,8 @@ const part0 = "__remote_log_metadata-0"
 
 func file(base int64) string { return filepath.Join(part0, format.SegmentFileName(base, ".log")) }
 
-// TestLoadDirDamage: what is wrong is named with its path and offset, and the rest is read.
-func TestLoadDirDamage(t *testing.T) {
+// TestDirDamage: what is wrong is named with its path and offset, and the rest is read.
+func TestDirDamage(t *testing.T) {
 	good := kafkabytes.MetadataLog(t, copied(1, 0, 9)...)
 	later := kafkabytes.MetadataLog(t, copied(2, 10, 19)...)
 	flipped := kafkabytes.MetadataLog(t, copied(1, 0, 9)...)
@@ -145,8 +151,7 @@ func TestLoadDirDamage(t *testing.T) {
 			for _, name := range slices.Sorted(maps.Keys(tt.files)) {
 				kafkabytes.WriteFile(t, filepath.Join(dir, name), tt.files[name])
 			}
-			s := NewStore()
-			r, err := s.LoadDir(context.Background(), dir)
+			s, r, err := load(context.Background(), dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,32 +183,32 @@ func checkProblems(t *testing.T, r *Report, words []string) {
 	}
 }
 
-func TestLoadDirNothing(t *testing.T) {
+func TestDirNothing(t *testing.T) {
 	empty := t.TempDir()
 	for dir, words := range map[string]string{
 		filepath.Join(empty, "missing"): "missing",
 		empty:                           "__remote_log_metadata-N",
 	} {
-		r, err := NewStore().LoadDir(context.Background(), dir)
-		if r != nil || abi.KindOf(err) != abi.NotFound || !strings.Contains(err.Error(), words) {
-			t.Errorf("%s: %v, %v", dir, r, err)
+		_, _, err := load(context.Background(), dir)
+		if abi.KindOf(err) != abi.NotFound || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v", dir, err)
 		}
 	}
 	f := filepath.Join(empty, "file")
 	if err := os.WriteFile(f, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewStore().LoadDir(context.Background(), f); abi.KindOf(err) != abi.NotFound {
+	if _, _, err := load(context.Background(), f); abi.KindOf(err) != abi.NotFound {
 		t.Errorf("a file: %v", err)
 	}
 }
 
-func TestLoadDirCancelled(t *testing.T) {
+func TestDirCancelled(t *testing.T) {
 	dir := t.TempDir()
 	kafkabytes.WriteMetadata(t, dir, copied(1, 0, 9)...)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := NewStore().LoadDir(ctx, dir); abi.KindOf(err) != abi.Cancelled {
+	if _, _, err := load(ctx, dir); abi.KindOf(err) != abi.Cancelled {
 		t.Errorf("a cancelled load: %v", err)
 	}
 }
@@ -216,7 +221,7 @@ func TestProblemsAreBounded(t *testing.T) {
 		nonsense = append(nonsense, []byte{9})
 	}
 	kafkabytes.WriteMetadata(t, dir, nonsense...)
-	r, err := NewStore().LoadDir(context.Background(), dir)
+	_, r, err := load(context.Background(), dir)
 	if err != nil || len(r.Problems) != maxProblems || r.Records != maxProblems+50 || r.Applied != 0 {
 		t.Errorf("%d problems of %d records, %v", len(r.Problems), r.Records, err)
 	}
@@ -232,8 +237,8 @@ func TestIncarnations(t *testing.T) {
 	done := move(2, format.CopySegmentFinished)
 	done.TopicIDPartition = renewed
 	kafkabytes.WriteMetadata(t, dir, a, move(1, format.CopySegmentFinished), b, done)
-	s := NewStore()
-	if _, err := s.LoadDir(context.Background(), dir); err != nil {
+	s, _, err := load(context.Background(), dir)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if all := s.Partitions(); len(all) != 2 || all[0].ID != old || all[1].ID != renewed {

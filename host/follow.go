@@ -1,0 +1,117 @@
+package host
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/reader"
+	"github.com/rsmhost/rsmhost/host/rlmm"
+)
+
+// current is the catalog that is in force. A look that finds something puts another in its place, so that a reader sees
+// the one or the other, never a half.
+type current struct {
+	atomic.Pointer[catalog]
+}
+
+// Find implements reader.Catalog.
+func (c *current) Find(ctx context.Context, topic string, id abi.UUID, partition int32) (*reader.Partition, reader.Code, error) {
+	return c.Load().Find(ctx, topic, id, partition)
+}
+
+// openMetadata looks at the metadata source for the first time; source may be empty.
+func (h *Host) openMetadata(ctx context.Context, source string) error {
+	if source == "" {
+		h.catalog.Store(newCatalog(rlmm.NewStore(), h.dirs, h.nodeID, h.leaderEpochs, nil))
+		return nil
+	}
+	kind, path, ok := strings.Cut(source, ":")
+	if !ok || kind != "dir" {
+		return abi.Errorf("open metadata", source, abi.Invalid, "want dir:PATH, the folder that holds %s-0 and its siblings", rlmm.MetadataTopic)
+	}
+	h.meta = rlmm.NewDir(path)
+	return h.Look(ctx)
+}
+
+// Look looks at the metadata source again: what came since the last look can be read when it returns. Fetches that run go
+// on with what they began with.
+//
+// Errors: those of rlmm.Dir.Look. What was known before stays in force.
+func (h *Host) Look(ctx context.Context) error {
+	h.looking.Lock()
+	defer h.looking.Unlock()
+	if h.meta == nil {
+		return nil
+	}
+	r, err := h.meta.Look(ctx)
+	for _, p := range r.Problems {
+		h.log.Warn("metadata passed over", "where", p.String())
+	}
+	old := h.catalog.Load()
+	if old == nil || r.Records > 0 || r.Reloaded { // what was read before a failure counts too
+		h.log.Debug("metadata read", "partitions", r.Partitions, "records", r.Records, "dropped", r.Dropped, "reloaded", r.Reloaded)
+		if r.Reloaded {
+			old = nil // it may be of another cluster
+		}
+		h.catalog.Store(newCatalog(h.meta.Store(), h.dirs, h.nodeID, h.leaderEpochs, old))
+	}
+	return err
+}
+
+// Report says what the metadata source held; nil where there is none.
+func (h *Host) Report() *rlmm.Report {
+	h.looking.Lock()
+	defer h.looking.Unlock()
+	if h.meta == nil {
+		return nil
+	}
+	total := h.meta.Total()
+	return &total
+}
+
+// follow looks again every interval until Close. 0: never.
+func (h *Host) follow(interval time.Duration) {
+	if interval <= 0 || h.meta == nil {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	h.closers = append(h.closers, func() error {
+		stop()
+		<-done
+		return nil
+	})
+	go func() {
+		defer close(done)
+		h.lookEvery(ctx, interval)
+	}()
+}
+
+// lookEvery looks until ctx ends. A look that fails is no reason to stop: the source may come back. What is wrong is
+// logged when it begins, and when it is over.
+func (h *Host) lookEvery(ctx context.Context, interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	wrong := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := h.Look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && err.Error() != wrong:
+			wrong = err.Error()
+			h.log.Warn("metadata can't be read again; what was read stays", "error", err)
+		case err == nil && wrong != "":
+			wrong = ""
+			h.log.Warn("metadata can be read again")
+		}
+	}
+}
