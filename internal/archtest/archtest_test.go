@@ -28,7 +28,7 @@ const imports = `
 `
 
 // testHelpers are for tests alone, and for each other.
-var testHelpers = []string{"internal/hammer", "internal/golden", "internal/kafkabytes", "internal/memrsm"}
+var testHelpers = []string{"internal/hammer", "internal/golden", "internal/kafkabytes", "internal/memrsm", "internal/modulecache"}
 
 // testImports is what the tests of a package may import beyond what it may itself, and the helpers.
 var testImports = map[string][]string{
@@ -223,5 +223,31 @@ func TestNoPaths(t *testing.T) {
 				t.Errorf("%s: names %s", f.Path, p)
 			}
 		}
+	}
+}
+
+// TestEveryModuleHasItsLicenceListed: what go.mod requires stands in LICENSES-DEPENDENCIES.md.
+func TestEveryModuleHasItsLicenceListed(t *testing.T) {
+	mod, err := os.ReadFile(root + "/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadFile(root + "/LICENSES-DEPENDENCIES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	required := 0
+	for _, line := range strings.Split(string(mod), "\n") {
+		f := strings.Fields(line)
+		if len(f) < 2 || !strings.HasPrefix(f[1], "v") || !strings.Contains(f[0], ".") {
+			continue
+		}
+		required++
+		if !strings.Contains(string(list), "| "+f[0]+" |") {
+			t.Errorf("%s has no line in LICENSES-DEPENDENCIES.md", f[0])
+		}
+	}
+	if required == 0 {
+		t.Error("go.mod requires nothing: nothing was looked at")
 	}
 }

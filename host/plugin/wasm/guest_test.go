@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/internal/modulecache"
 )
 
 // shared is a directory for all tests of this process: the Go guest is built once, and compiled once.
@@ -42,7 +43,7 @@ var buildGuest = sync.OnceValues(func() (string, error) { return buildModule("./
 // buildModule builds a Go package as a module into the shared directory.
 func buildModule(pkg, name string) (string, error) {
 	out := filepath.Join(shared, name)
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", out, pkg)
+	cmd := exec.Command("go", "build", "-trimpath", "-buildmode=c-shared", "-o", out, pkg)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	cmd.Stderr = os.Stderr
 	return out, cmd.Run()
@@ -65,7 +66,7 @@ func loadGuest(t testing.TB, o Options) *Plugin {
 		o.Path = goGuest(t)
 	}
 	if o.CacheDir == "" {
-		o.CacheDir = filepath.Join(shared, "cache")
+		o.CacheDir = modulecache.Dir(t)
 	}
 	if o.MemoryCap == 0 {
 		o.MemoryCap = 32 << 20 // one for all: it is part of what the compiled form is kept under

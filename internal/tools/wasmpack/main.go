@@ -29,10 +29,11 @@ func main() {
 	os.Exit(code)
 }
 
-const usage = `usage: wasmpack [-max MIB] [-manifest FILE] [-o FILE] MODULE.wasm
+const usage = `usage: wasmpack [-max MIB] [-manifest FILE] [-cache DIR] [-o FILE] MODULE.wasm
 
   -max MIB        the most memory that an instance may have (default 64); a lower maximum in the module stays
   -manifest FILE  take the manifest, an Info document, from FILE instead of asking the module
+  -cache DIR      keep the compiled module in DIR, so that packing it again need not compile it
   -o FILE         write to FILE instead of over the module
 `
 
@@ -43,6 +44,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	flags.Usage = func() { io.WriteString(stderr, usage) }
 	mib := flags.Uint64("max", wasm.DefaultMemoryCap>>20, "")
 	manifest := flags.String("manifest", "", "")
+	cache := flags.String("cache", "", "")
 	out := flags.String("o", "", "")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -58,7 +60,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	if *out == "" {
 		*out = in
 	}
-	if err := packFile(ctx, in, *out, *manifest, *mib<<20); err != nil {
+	if err := packFile(ctx, in, *out, *manifest, *cache, *mib<<20); err != nil {
 		fmt.Fprintf(stderr, "wasmpack: %s: %v\n", in, err)
 		return 1
 	}
@@ -66,7 +68,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 }
 
 // packFile packs the module in into the file out, which may be the same: it is replaced as a whole or not at all.
-func packFile(ctx context.Context, in, out, manifest string, maxBytes uint64) error {
+func packFile(ctx context.Context, in, out, manifest, cache string, maxBytes uint64) error {
 	module, err := os.ReadFile(in)
 	if err != nil {
 		return err
@@ -74,7 +76,7 @@ func packFile(ctx context.Context, in, out, manifest string, maxBytes uint64) er
 	if module, err = pack(module, maxBytes); err != nil {
 		return err
 	}
-	doc, err := describe(ctx, module, manifest, filepath.Dir(out), maxBytes)
+	doc, err := describe(ctx, module, manifest, filepath.Dir(out), cache, maxBytes)
 	if err != nil {
 		return err
 	}
@@ -82,7 +84,7 @@ func packFile(ctx context.Context, in, out, manifest string, maxBytes uint64) er
 }
 
 // describe gives the Info document: from a file, or by asking the module, which must be loadable for that.
-func describe(ctx context.Context, module []byte, file, dir string, maxBytes uint64) ([]byte, error) {
+func describe(ctx context.Context, module []byte, file, dir, cache string, maxBytes uint64) ([]byte, error) {
 	if file != "" {
 		doc, err := os.ReadFile(file)
 		if err != nil {
@@ -105,7 +107,7 @@ func describe(ctx context.Context, module []byte, file, dir string, maxBytes uin
 	if err := tmp.Close(); err != nil {
 		return nil, err
 	}
-	p, err := wasm.Load(ctx, wasm.Options{Path: tmp.Name(), MemoryCap: int64(maxBytes), Instances: 1})
+	p, err := wasm.Load(ctx, wasm.Options{Path: tmp.Name(), MemoryCap: int64(maxBytes), Instances: 1, CacheDir: cache})
 	if err != nil {
 		return nil, err
 	}

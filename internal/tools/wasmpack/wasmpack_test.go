@@ -13,13 +13,14 @@ import (
 	"github.com/rsmhost/rsmhost/abi"
 	abiwasm "github.com/rsmhost/rsmhost/abi/wasm"
 	"github.com/rsmhost/rsmhost/host/plugin/wasm"
+	"github.com/rsmhost/rsmhost/internal/modulecache"
 )
 
 // built is the Go guest of host/plugin/wasm as the compiler leaves it. It needs the go command.
 func built(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "guest.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", path, "../../../host/plugin/wasm/testdata/guest")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildmode=c-shared", "-o", path, "../../../host/plugin/wasm/testdata/guest")
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -27,9 +28,10 @@ func built(t *testing.T) string {
 	return path
 }
 
-func wasmpack(args ...string) (code int, stderr string) {
+func wasmpack(t *testing.T, args ...string) (code int, stderr string) {
+	t.Helper()
 	var b bytes.Buffer
-	code = run(context.Background(), args, &b)
+	code = run(context.Background(), append([]string{"-cache", modulecache.Dir(t)}, args...), &b)
 	return code, b.String()
 }
 
@@ -72,7 +74,7 @@ func TestGoModuleIsFinished(t *testing.T) {
 	if memoryOf(t, path).HasMax {
 		t.Fatal("the linker declares a maximum by now: wasmpack has less to do")
 	}
-	if code, stderr := wasmpack(path); code != 0 || stderr != "" {
+	if code, stderr := wasmpack(t, path); code != 0 || stderr != "" {
 		t.Fatalf("%d: %s", code, stderr)
 	}
 	if l := memoryOf(t, path); !l.HasMax || l.Max != 1024 {
@@ -84,13 +86,13 @@ func TestGoModuleIsFinished(t *testing.T) {
 		t.Errorf("the manifest is %+v (%v)", info, err)
 	}
 	once := read(t, path)
-	if code, stderr := wasmpack(path); code != 0 {
+	if code, stderr := wasmpack(t, path); code != 0 {
 		t.Fatalf("%d: %s", code, stderr)
 	}
 	if !bytes.Equal(once, read(t, path)) {
 		t.Error("packing again changes the module")
 	}
-	p, err := wasm.Load(t.Context(), wasm.Options{Path: path})
+	p, err := wasm.Load(t.Context(), wasm.Options{Path: path, CacheDir: modulecache.Dir(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +121,7 @@ func TestManifestFromAFile(t *testing.T) {
 	if err := errors.Join(os.WriteFile(in, module, 0o600), os.WriteFile(manifest, doc, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if code, stderr := wasmpack("-max", "1", "-manifest", manifest, "-o", out, in); code != 0 {
+	if code, stderr := wasmpack(t, "-max", "1", "-manifest", manifest, "-o", out, in); code != 0 {
 		t.Fatalf("%d: %s", code, stderr)
 	}
 	if want := appendCustom(small(1, 1, 3, 16), abiwasm.ManifestSection, doc); !bytes.Equal(read(t, out), want) {
@@ -163,7 +165,7 @@ func TestWhatCannotBePackedStaysAsItIs(t *testing.T) {
 		if err := os.WriteFile(in, tt.module, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		code, stderr := wasmpack(in)
+		code, stderr := wasmpack(t, in)
 		if code != 1 || !strings.Contains(stderr, tt.says) || !strings.HasPrefix(stderr, "wasmpack: "+in) {
 			t.Errorf("%s: %d, %s", name, code, stderr)
 		}
@@ -178,11 +180,11 @@ func TestWhatCannotBePackedStaysAsItIs(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{}, {"a", "b"}, {"-max", "0", "a"}, {"-max", "9999", "a"}, {"-nonsense"}} {
-		if code, stderr := wasmpack(args...); code != 2 || !strings.Contains(stderr, "usage: wasmpack") {
+		if code, stderr := wasmpack(t, args...); code != 2 || !strings.Contains(stderr, "usage: wasmpack") {
 			t.Errorf("%v: %d, %s", args, code, stderr)
 		}
 	}
-	if code, stderr := wasmpack("/nonexistent.wasm"); code != 1 || !strings.Contains(stderr, "no such file") {
+	if code, stderr := wasmpack(t, "/nonexistent.wasm"); code != 1 || !strings.Contains(stderr, "no such file") {
 		t.Errorf("%d, %s", code, stderr)
 	}
 }
