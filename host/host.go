@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/budget"
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/grant"
 	"github.com/rsmhost/rsmhost/host/indexcache"
@@ -52,6 +53,13 @@ type Config struct {
 	StateDir string
 	// IndexCacheBytes is remote.log.index.file.cache.total.size.bytes; 0: 1 GiB.
 	IndexCacheBytes int64
+	// IndexCacheTTL is remote.log.index.file.cache.ttl.ms: an index that was not used that long leaves the cache; 0: 15
+	// minutes, negative: none does.
+	IndexCacheTTL time.Duration
+
+	// MemoryBytes is memory.max: what reads and caches hold in memory, all together; 0: budget.Default. Metadata, modules
+	// and the program itself come on top.
+	MemoryBytes int64
 
 	// ReaderThreads and ReaderPending are remote.log.reader.threads and remote.log.reader.max.pending.tasks; 0: 10, 100.
 	ReaderThreads int
@@ -75,6 +83,7 @@ type Config struct {
 // Host reads tiered topics.
 type Host struct {
 	log     *slog.Logger
+	memory  *budget.Pool
 	catalog *current
 	reader  *reader.Reader
 	store   *reader.Store  // nil: none
@@ -116,6 +125,10 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 	if err := h.openState(cfg); err != nil {
 		return err
 	}
+	if cfg.MemoryBytes <= 0 {
+		cfg.MemoryBytes = budget.Default()
+	}
+	h.memory = budget.New(cfg.MemoryBytes)
 	if err := h.openStore(ctx, cfg); err != nil {
 		return err
 	}
@@ -123,12 +136,13 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	h.closers = append(h.closers, indexes.Close)
 	policy := reader.Better
 	if cfg.KafkaExact {
 		policy = reader.Kafka43
 	}
 	h.reader = reader.New(reader.Options{Catalog: h.catalog, Store: h.store, Indexes: indexes, Policy: policy,
-		Threads: cfg.ReaderThreads, Pending: cfg.ReaderPending, Quota: cfg.Quota, Wait: cfg.RemoteWait})
+		Threads: cfg.ReaderThreads, Pending: cfg.ReaderPending, Quota: cfg.Quota, Wait: cfg.RemoteWait, Memory: h.memory})
 	h.closers = append(h.closers, func() error { h.reader.Close(); return nil })
 	h.follow(cfg.RefreshInterval)
 	return nil
@@ -170,7 +184,7 @@ func (h *Host) openStore(ctx context.Context, cfg Config) error {
 			return err
 		}
 		h.closers = append(h.closers, roots.Close)
-		h.store = &reader.Store{Name: "built-in", RSM: cfg.RSM, Mover: transfer.New(roots, nil)}
+		h.store = &reader.Store{Name: "built-in", RSM: cfg.RSM, Mover: transfer.New(roots, &transfer.Options{Memory: h.memory})}
 	case cfg.Plugin != "":
 		p, err := plugin.Open(ctx, pluginOptions(cfg))
 		if err != nil {
@@ -178,7 +192,7 @@ func (h *Host) openStore(ctx context.Context, cfg Config) error {
 		}
 		h.plugin = p
 		h.closers = append(h.closers, func() error { return p.Close(context.Background()) }) // bounded by itself
-		h.store = &reader.Store{Name: p.File(), RSM: p, Mover: transfer.New(p.Roots(), nil)}
+		h.store = &reader.Store{Name: p.File(), RSM: p, Mover: transfer.New(p.Roots(), &transfer.Options{Memory: h.memory})}
 	}
 	return nil
 }
@@ -199,7 +213,8 @@ func (c Config) ModuleCache() string {
 }
 
 func (h *Host) openIndexes(cfg Config) (*indexcache.Cache, error) {
-	o := indexcache.Options{TotalBytes: cfg.IndexCacheBytes, Log: h.log}
+	o := indexcache.Options{TotalBytes: cfg.IndexCacheBytes, TTL: cfg.IndexCacheTTL, Log: h.log, Budget: h.memory,
+		MemoryBytes: min(indexcache.DefaultMemoryBytes, h.memory.Limit()/4)}
 	if cfg.CacheDir == "" {
 		return indexcache.New(o)
 	}
@@ -234,6 +249,9 @@ func (h *Host) openState(cfg Config) error {
 	h.closers = append(h.closers, release)
 	return nil
 }
+
+// MemoryInUse is what reads and caches hold now, and the most they may.
+func (h *Host) MemoryInUse() (used, limit int64) { return h.memory.InUse(), h.memory.Limit() }
 
 // Plugin is the plugin that runs; nil where there is none.
 func (h *Host) Plugin() *plugin.Plugin { return h.plugin }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,14 +84,24 @@ func openHost(c *cli.Context, withPlugin bool) (*host.Host, *config.Config, erro
 	if cfg.Metadata == "" && len(cfg.LogDirs) == 0 {
 		return nil, nil, usage("nothing to read", "give --metadata dir:PATH, --log-dir PATH, or both")
 	}
+	cfg.RefreshInterval = 0 // these commands answer from one look
 	cfg.Log, cfg.Version = logger(c.App.ErrWriter, conf), buildVersion()
 	if !withPlugin {
 		cfg.Plugin = ""
 	}
+	limitHeap(cfg.MemoryBytes)
 	ctx, cancel := withTimeout(c)
 	defer cancel()
 	h, err := host.Open(ctx, cfg)
 	return h, conf, err
+}
+
+// limitHeap makes the collector work harder before the process has twice its memory.max: the budget counts the bytes of
+// reads and caches, and metadata, modules and what was let go of come on top. GOMEMLIMIT in the environment wins.
+func limitHeap(memoryMax int64) {
+	if _, set := os.LookupEnv("GOMEMLIMIT"); !set {
+		debug.SetMemoryLimit(2 * memoryMax)
+	}
 }
 
 func logger(w io.Writer, conf *config.Config) *slog.Logger {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/budget"
 	"github.com/rsmhost/rsmhost/host/plugin"
 	"github.com/rsmhost/rsmhost/host/reader"
 )
@@ -29,7 +30,7 @@ const (
 
 // Value is what is in force for one key. Exactly one of the fields is used, by the key's kind.
 type Value struct {
-	Text   string // of Text, Bool and Number
+	Text   string // of Text, Bool, Number and Signed
 	List   []string
 	Map    map[string]string
 	Origin Origin
@@ -140,11 +141,16 @@ func (k Key) check(v Value) error {
 		_, err = strconv.ParseBool(v.Text)
 	case k.Kind == Number:
 		_, err = strconv.ParseUint(v.Text, 10, 62)
+	case k.Kind == Signed:
+		var n int64
+		if n, err = strconv.ParseInt(v.Text, 10, 62); err == nil && n < -1 {
+			err = strconv.ErrRange
+		}
 	case k.Values != nil && v.Text != "" && !slices.Contains(k.Values, v.Text):
 		return abi.Errorf("configure", k.Name, abi.Invalid, "%q: want %s", v.Text, strings.Join(k.Values, ", "))
 	}
 	if err != nil {
-		return abi.Errorf("configure", k.Name, abi.Invalid, "%q is not a %s", v.Text, map[Kind]string{Bool: "true or false", Number: "whole number"}[k.Kind])
+		return abi.Errorf("configure", k.Name, abi.Invalid, "%q is not a %s", v.Text, map[Kind]string{Bool: "true or false", Number: "whole number", Signed: "whole number or -1"}[k.Kind])
 	}
 	return nil
 }
@@ -174,7 +180,8 @@ func (c *Config) Host() (host.Config, error) {
 	cfg := host.Config{
 		Plugin: c.Text("plugin"), PluginDirs: c.values["plugin-dir"].List, Placement: placement,
 		PluginConfig: c.values["plugin-config"].Map, Secrets: c.values["secret"].Map, GrantEnv: c.values["grants.env"].List,
-		Metadata: c.Text("metadata"), LogDirs: c.values["log-dir"].List, KafkaExact: exact,
+		Metadata: c.Text("metadata"), RefreshInterval: time.Duration(c.number("metadata.refresh.interval.ms")) * time.Millisecond,
+		LogDirs: c.values["log-dir"].List, KafkaExact: exact,
 		IndexCacheBytes: c.number("remote.log.index.file.cache.total.size.bytes"),
 		ReaderThreads:   int(c.number("remote.log.reader.threads")), ReaderPending: int(c.number("remote.log.reader.max.pending.tasks")),
 	}
@@ -182,6 +189,12 @@ func (c *Config) Host() (host.Config, error) {
 	cfg.Quota = reader.QuotaConfig{BytesPerSecond: c.number("remote.log.manager.fetch.max.bytes.per.second"),
 		Windows: int(c.number("remote.log.manager.fetch.quota.window.num")),
 		Window:  time.Duration(c.number("remote.log.manager.fetch.quota.window.size.seconds")) * time.Second}
+	if cfg.MemoryBytes = c.number("memory.max"); cfg.MemoryBytes == 0 {
+		cfg.MemoryBytes = budget.Default()
+	}
+	if cfg.IndexCacheTTL = time.Duration(c.number("remote.log.index.file.cache.ttl.ms")) * time.Millisecond; cfg.IndexCacheTTL == 0 {
+		cfg.IndexCacheTTL = 1 // the key's 0 is "at once", the field's is the default
+	}
 	cfg.CacheDir = c.dir("cache-dir", "XDG_CACHE_HOME", ".cache")
 	cfg.StateDir = c.dir("state-dir", "XDG_STATE_HOME", filepath.Join(".local", "state"))
 	return cfg, nil

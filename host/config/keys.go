@@ -12,13 +12,14 @@ const (
 	Map         // from text to text: K=V on the command line
 	Bool        // true, false
 	Number      // a whole number, not negative
+	Signed      // a whole number, or -1 for none
 )
 
 // Key declares one key.
 type Key struct {
 	Name     string
 	Kind     Kind
-	Default  string // as text; of Text, Bool and Number
+	Default  string // as text; of Text, Bool, Number and Signed
 	Help     string
 	Values   []string // those that are allowed; nil: any
 	FileOnly bool     // no flag: it is granted in writing
@@ -32,6 +33,7 @@ var Keys = []Key{
 	{Name: "placement", Values: []string{"wasm", "process", "wasm-isolated"}, Help: "run the plugin as wasm or process (default: as its file is)"},
 	{Name: "secret", Kind: Map, Help: "where a secret `NAME=REF` that the plugin asks for comes from: env:VAR, file:PATH or cmd:COMMAND; repeated"},
 	{Name: "metadata", Help: "remote log metadata: `dir:PATH`, the folder that holds __remote_log_metadata-0 and its siblings"},
+	{Name: "metadata.refresh.interval.ms", Kind: Number, Default: "5000", Help: "time between looks at the metadata by a command that keeps running; 0: it looks once"},
 	{Name: "log-dir", Kind: List, Help: "local tier: a Kafka log directory, opened read-only; repeated"},
 	{Name: "cache-dir", Help: "index cache and compiled modules; may be wiped (default: the user's cache directory)"},
 	{Name: "state-dir", Help: "what must not be lost (default: the user's state directory)"},
@@ -41,6 +43,8 @@ var Keys = []Key{
 	{Name: "remote.log.reader.threads", Kind: Number, Default: "10", Help: "remote reads that run at once"},
 	{Name: "remote.log.reader.max.pending.tasks", Kind: Number, Default: "100", Help: "remote reads that wait in the queue"},
 	{Name: "remote.log.index.file.cache.total.size.bytes", Kind: Number, Default: "1073741824", Help: "bytes of the index cache on disk"},
+	{Name: "remote.log.index.file.cache.ttl.ms", Kind: Signed, Default: "900000", Help: "an index that was not used that long leaves the cache; -1: none does"},
+	{Name: "memory.max", Kind: Number, Default: "0", Help: "bytes that reads and caches hold in memory, all together; 0: a quarter of what the cgroup or the machine has"},
 	{Name: "remote.fetch.max.wait.ms", Kind: Number, Default: "0", Help: "longest wait of a fetch for the remote tier; what is not ready then answers the next fetch; 0: as long as it takes"},
 	{Name: "remote.log.manager.fetch.max.bytes.per.second", Kind: Number, Default: "0", Help: "rate of remote reads; 0: no bound"},
 	{Name: "remote.log.manager.fetch.quota.window.num", Kind: Number, Default: "11", Help: "windows that the rate is measured over"},
