@@ -82,21 +82,25 @@ func TestNoFollow(t *testing.T) {
 // TestLookUnderReads: while segments are copied, superseded and deleted, and catalogs are swapped, each read sees the
 // partition whole.
 func TestLookUnderReads(t *testing.T) {
-	const n = 40
-	store := memrsm.New(memrsm.Inline)
+	const n = 24
 	var events []any
 	var segs []*segment
+	var lineage []abi.LeaderEpoch
 	for i := range int64(n) {
+		if i%8 == 0 {
+			lineage = append(lineage, abi.LeaderEpoch{Epoch: int32(i / 8), StartOffset: 10 * i})
+		}
 		s := tens(t, tp("orders", 1), byte(10+i), 10*i, 1, int32(i/8))
 		again := tens(t, tp("orders", 1), byte(100+i), 10*i, 1, int32(i/8))
+		s.Epochs = format.AppendLeaderEpochs(nil, lineage)
+		again.Epochs = s.Epochs
 		segs = append(segs, s, again)
 		events = append(events, finished(s, again)...)
 		events = append(events, kafkabytes.Update(s, format.DeleteSegmentStarted, 1), kafkabytes.Update(s, format.DeleteSegmentFinished, 1))
 	}
 	dir := t.TempDir()
 	kafkabytes.WriteMetadata(t, dir, events[:2]...)
-	store = memrsm.New(memrsm.Inline, segs...)
-	h := open(t, Config{RSM: store, Metadata: "dir:" + dir, ReaderPending: 1000})
+	h := open(t, Config{RSM: memrsm.New(memrsm.Inline, segs...), Metadata: "dir:" + dir, ReaderPending: 1000})
 	var done atomic.Bool
 	hammer.Run(t, 4, 1, func(g, _ int) {
 		if g == 0 {

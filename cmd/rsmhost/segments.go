@@ -20,7 +20,7 @@ func segmentsCommand() *cli.Command {
 		Name:  "segments",
 		Usage: "a partition as it lies: remote, local, overlap, gaps, superseded uploads, epochs, states",
 		Description: `Needs no plugin. Exit status 1 where offsets between the log start and the local tier lie in no
-finished segment.`,
+finished segment. Events of the metadata that a state does not allow are named: Kafka drops them too.`,
 		Flags: withConfig(topicFlag(), &cli.IntFlag{Name: "partition", Aliases: []string{"p"}, Usage: "partition: `N` (default: all)"},
 			outputFlag("table", "json")),
 		Action: segmentsAction,
@@ -38,6 +38,8 @@ type segmentsDoc struct {
 	LocalSegs []localDoc   `json:"local"`
 	Gaps      []offsetsDoc `json:"gaps"`
 	Overlap   *offsetsDoc  `json:"overlap"`
+	Dropped   int          `json:"droppedEvents"` // of the metadata topic
+	Why       []string     `json:"droppedWhy"`    // of the first few
 }
 
 type remoteDoc struct {
@@ -110,8 +112,10 @@ func writeSegments(c *cli.Context, docs []segmentsDoc) error {
 func newSegmentsDoc(p *host.TopicPartition) segmentsDoc {
 	o := p.Offsets
 	d := segmentsDoc{Topic: p.ID.Topic, TopicID: p.ID.TopicID.String(), Partition: p.ID.Partition, LogStart: o.LogStart, Local: o.LocalStart,
-		LogEnd: o.LogEnd, Remote: []remoteDoc{}, LocalSegs: []localDoc{}, Gaps: []offsetsDoc{}}
+		LogEnd: o.LogEnd, Remote: []remoteDoc{}, LocalSegs: []localDoc{}, Gaps: []offsetsDoc{}, Why: []string{}}
 	if p.Remote != nil {
+		drops := p.Remote.Dropped()
+		d.Dropped, d.Why = drops.Count, append([]string{}, drops.First...)
 		for _, s := range p.Remote.Segments() {
 			r := remoteDoc{SegmentID: s.SegmentID.String(), Start: s.StartOffset, End: s.EndOffset, Size: s.SizeBytes, State: s.State.String(),
 				TxnEmpty: s.TxnIndexEmpty, BrokerID: s.BrokerID, EventMs: s.EventTimestampMs,
@@ -185,8 +189,19 @@ func (d *segmentsDoc) write(w io.Writer) error {
 	if d.Overlap != nil {
 		fmt.Fprintf(w, "  overlap: offsets %d-%d lie in both tiers, and are read locally\n", d.Overlap.Start, d.Overlap.End)
 	}
+	for i, why := range d.Why {
+		fmt.Fprintf(w, "  dropped: %s%s\n", why, more(i, len(d.Why), d.Dropped))
+	}
 	_, err := fmt.Fprintln(w)
 	return err
+}
+
+// more says behind the last of n that are shown how many there are besides.
+func more(i, n, all int) string {
+	if i+1 < n || n == all {
+		return ""
+	}
+	return fmt.Sprintf(", and %d more", all-n)
 }
 
 func (d *segmentsDoc) offsets() string {
