@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -57,8 +58,8 @@ func openCache(dir, version string) (*compileCache, error) {
 	return c, nil
 }
 
-// wazeroVersion is that of the wazero in this program. A test binary does not know it, and stands for itself by its size
-// and its time; where even that fails, nothing is cached.
+// wazeroVersion is that of the wazero in this program. A test binary does not know it, and stands for itself by the sum of
+// its bytes; where even that fails, nothing is cached.
 func wazeroVersion() (string, error) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
@@ -67,16 +68,26 @@ func wazeroVersion() (string, error) {
 			}
 		}
 	}
+	return ownSum()
+}
+
+// ownSum names this program by its content.
+var ownSum = sync.OnceValues(func() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	st, err := os.Stat(exe)
+	f, err := os.Open(exe)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("of-%s-%x-%x", filepath.Base(exe), st.Size(), st.ModTime().UnixNano()), nil
-}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("of-%s-%x", filepath.Base(exe), sum.Sum(nil)[:12]), nil
+})
 
 // entry is where a module's compiled form lies. What bounds its memory is part of the name, so that no code made for one
 // bound is run under another.
