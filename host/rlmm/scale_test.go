@@ -9,6 +9,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/internal/kafkabytes"
 )
 
 const million = 1_000_000
@@ -216,4 +217,25 @@ func (p *Partition) recordsLocked() []*record {
 		out = append(out, x.rec)
 	}
 	return out
+}
+
+// BenchmarkLook reads the metadata log of 50,000 segments, with one record a batch.
+func BenchmarkLook(b *testing.B) {
+	var events []any
+	for i := range int64(50_000) {
+		e := announce(0, i*10, i*10+9)
+		binary.BigEndian.PutUint64(e.SegmentID[:], uint64(i+1))
+		done := move(0, format.CopySegmentFinished)
+		done.SegmentID = e.SegmentID
+		events = append(events, e, done)
+	}
+	dir := b.TempDir()
+	kafkabytes.WriteMetadata(b, dir, events...)
+	for b.Loop() {
+		r, err := NewDir(dir).Look(b.Context())
+		if err != nil || r.Applied != len(events) {
+			b.Fatal(r, err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*float64(len(events))/b.Elapsed().Seconds(), "records/s")
 }
