@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/reader"
 )
 
 // pair is a recorded answer of one partition and the one that was got.
@@ -67,6 +68,33 @@ var Tolerances = []Tolerance{
 	{[]string{"lastBatchLastOffset", "recordsLength", "recordsSha256", "completeBatches", "trailingBytes"},
 		"a broker stops at the end of a segment and cuts the last batch: the answer may go on, in whole batches",
 		(*pair).endsRight},
+	{nil,
+		"a broker answers UNKNOWN_SERVER_ERROR (-1) to whatever it can't read, such as damaged or missing index objects: a code that " +
+			"tells more, or the data, which may be good all the same. With any other recorded code errors are equal",
+		(*pair).reads},
+}
+
+// dataOrCode are the fields that an answer may differ in where a broker answered UNKNOWN_SERVER_ERROR.
+var dataOrCode = []string{"errorCode", "highWatermark", "lastStableOffset", "logStartOffset"}
+
+// unread reports a recorded UNKNOWN_SERVER_ERROR.
+func (p *pair) unread() bool { return p.want.ErrorCode == int16(reader.UnknownServerError) }
+
+// reads holds an answer for what a broker could not read: data that fits the offset, or a code on which a client tries again
+// or is told of the damage. That the data is gone, or elsewhere, is not known by a failed read.
+func (p *pair) reads() (field, want, got string, ok bool) {
+	if !p.unread() {
+		return "", "", "", true
+	}
+	switch code := reader.Code(p.got.ErrorCode); code {
+	case reader.None:
+		first, last := p.got.FirstBatchBaseOffset, p.got.LastBatchLastOffset
+		return "firstBatchBaseOffset", fmt.Sprintf("an error, or records that end at or after %d", p.asked.FetchOffset), text(first),
+			first != nil && *last >= p.asked.FetchOffset
+	case reader.UnknownServerError, reader.CorruptMessage, reader.KafkaStorageError, reader.NotLeaderOrFollower:
+		return "", "", "", true
+	}
+	return "errorCode", "an error of the store", text(p.got.ErrorCode), false
 }
 
 func (p *pair) compare(mode Mode, named bool) []Failure {
@@ -78,7 +106,7 @@ func (p *pair) compare(mode Mode, named bool) []Failure {
 		fails = append(fails, Failure{field, want, got})
 	}
 	for _, f := range fields {
-		if mode == Better && tolerated(f.name) {
+		if mode == Better && (tolerated(f.name) || p.unread() && slices.Contains(dataOrCode, f.name)) {
 			continue
 		}
 		if want, got := f.value(p.want), f.value(p.got); !reflect.DeepEqual(want, got) {
@@ -129,6 +157,8 @@ func (p *pair) beginsRight() (field, want, got string, ok bool) {
 		return name, text(p.want.FirstBatchBaseOffset), text(first), reflect.DeepEqual(p.want.FirstBatchBaseOffset, first)
 	}
 	switch {
+	case p.unread():
+		return "", "", "", true // see reads
 	case p.want.ErrorCode != 0 || p.want.DivergingEpoch != nil || p.asked.FetchOffset >= p.bound():
 		return name, "no records", text(first), first == nil
 	case p.asked.PartitionMaxBytes <= 0 || p.req.MaxBytes <= 0:

@@ -1,0 +1,137 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/internal/kafkabytes"
+	"github.com/rsmhost/rsmhost/internal/memrsm"
+)
+
+// The cases of spec 10.1 and the rows of section 11 that are seen where both tiers come together.
+
+// TestR5TopicID: segments are looked up by the topic's id, and asked for with it. An id that nobody knows is an error.
+func TestR5TopicID(t *testing.T) {
+	one, two := tens(t, tp("orders", 1), 11, 0, 2, 0), tens(t, tp("orders", 2), 12, 0, 2, 0)
+	for id, seg := range map[byte]*segment{1: one, 2: two} {
+		store := memrsm.New(memrsm.Inline, one, two)
+		h := bucket(t, store, finished(one, two)...)
+		p := from("orders", 0)
+		p.TopicID = kafkabytes.ID(id)
+		want(t, fmt.Sprint("id ", id), read(t, h, p), "NONE [0 10]")
+		for _, c := range store.Calls() {
+			if c.Segment != seg.Meta.SegmentID {
+				t.Errorf("id %d: segment %s of another topic was asked for", id, c.Segment)
+			}
+		}
+		p.TopicID = kafkabytes.ID(3)
+		want(t, "an unknown id", read(t, h, p), "UNKNOWN_TOPIC_ID []")
+	}
+}
+
+// TestDefect21NotReady (KAFKA-19599): Kafka's reads fail at once while the metadata is loaded, and clients storm the broker
+// with retries. A Host has its metadata before it answers anything: Open ends with it, or fails. What may come later, the
+// leader epochs of a partition that is only in the store, is waited for; if the store has none the client is told to try
+// again, and not that its offset is out of range.
+func TestDefect21NotReady(t *testing.T) {
+	a := tens(t, tp("orders", 1), 11, 0, 2, 0)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if h, err := Open(ctx, Config{RSM: memrsm.New(memrsm.Inline, a), Metadata: metadata(t, finished(a)...)}); h != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("a Host without its metadata: %v, %v", h != nil, err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		store := memrsm.New(memrsm.Inline, a)
+		var down atomic.Bool
+		store.Before = func(_ context.Context, c memrsm.Call) error {
+			time.Sleep(time.Second)
+			if down.Load() && c.Index == abi.LeaderEpochIndex {
+				return abi.E("fetch_index", "", abi.Unavailable, errors.New("down"))
+			}
+			return nil
+		}
+		down.Store(true)
+		h := bucket(t, store, finished(a)...)
+		began := time.Now()
+		want(t, "no epochs yet", read(t, h, from("orders", 0)), "KAFKA_STORAGE_ERROR []")
+		if took := time.Since(began); took < time.Second {
+			t.Errorf("refused after %v", took)
+		}
+		down.Store(false)
+		want(t, "with them", read(t, h, from("orders", 0)), "NONE [0 10]")
+	})
+}
+
+// TestDefect23CloseOrder (KAFKA-19597): Kafka closed the store and the index cache under its readers. Here reads that go
+// on behind their request end first, and what they read from is closed after them.
+func TestDefect23CloseOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := tp("orders", 1)
+		a, b := tens(t, p, 11, 0, 2, 0), tens(t, p, 12, 20, 2, 0)
+		dir := t.TempDir()
+		kafkabytes.WriteLog(t, dir, p, b)
+		kafkabytes.WriteCheckpoint(t, dir, "log-start-offset-checkpoint", "orders 0 0")
+		store := memrsm.New(memrsm.Inline, a)
+		var running atomic.Int32
+		store.Before = func(ctx context.Context, _ memrsm.Call) error {
+			running.Add(1)
+			defer running.Add(-1)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		h, err := Open(context.Background(), Config{RSM: store, Metadata: metadata(t, finished(a)...), LogDirs: []string{dir}, RemoteWait: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "late", read(t, h, from("orders", 0)), "NONE []")
+		if running.Load() != 1 {
+			t.Fatal("the read does not go on")
+		}
+		for i, c := range h.closers { // each is told of what runs when its turn comes
+			h.closers[i] = func() error {
+				if err := c(); err != nil {
+					return err
+				}
+				if n := running.Load(); n != 0 && i < len(h.closers)-1 {
+					return fmt.Errorf("closer %d ran while %d reads did", i, n)
+				}
+				return nil
+			}
+		}
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := running.Load(); n != 0 {
+			t.Errorf("%d reads outlive the host", n)
+		}
+	})
+}
+
+// TestDefect36LogStart (KAFKA-15351): the log start was worked out anew after a restart, from what is local, and the
+// remote tier below it could not be read any more. What the checkpoint says is kept, be it lower or higher than either
+// tier's begin; where there is none, what the remote tier holds tells.
+func TestDefect36LogStart(t *testing.T) {
+	p := tp("orders", 1)
+	a, b, c := tens(t, p, 11, 10, 2, 0), tens(t, p, 12, 30, 2, 0), tens(t, p, 13, 50, 2, 0)
+	for checkpoint, w := range map[string]struct{ topics, at10 string }{
+		"orders 0 10": {"orders@1 0:10-70 newest", "NONE [10 20 30 40 50 60]"},
+		"orders 0 30": {"orders@1 0:30-70 newest", "OFFSET_OUT_OF_RANGE []"},
+		"orders 0 60": {"orders@1 0:60-70 newest", "OFFSET_OUT_OF_RANGE []"},
+		"others 0 1":  {"orders@1 0:10-70 newest", "NONE [10 20 30 40 50 60]"},
+	} {
+		dir := t.TempDir()
+		kafkabytes.WriteLog(t, dir, p, c)
+		kafkabytes.WriteCheckpoint(t, dir, "log-start-offset-checkpoint", checkpoint)
+		for range 2 { // and again after a restart
+			h := open(t, Config{RSM: memrsm.New(memrsm.Inline, a, b), Metadata: metadata(t, finished(a, b)...), LogDirs: []string{dir}})
+			want(t, checkpoint, topics(h), w.topics)
+			want(t, checkpoint, read(t, h, from("orders", 10)), w.at10)
+		}
+	}
+}
