@@ -180,10 +180,6 @@ func (s *streamBody) end() error {
 // maxSkip is how far a stream is read on and thrown away rather than opened anew.
 const maxSkip = 1 << 20
 
-func (s *streamBody) near(off int64) bool {
-	return off > s.pos && off < s.length && off-s.pos <= maxSkip
-}
-
 func (s *streamBody) skip(ctx context.Context, off int64) error {
 	stop := context.AfterFunc(ctx, func() { s.r.Close() })
 	n, err := io.CopyN(io.Discard, s.r, off-s.pos)
