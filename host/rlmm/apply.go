@@ -110,11 +110,7 @@ func (p *Partition) putLocked(r *record) {
 	p.order.insert(r.whole())
 	for i := range r.parts() {
 		n, x := r.part(i)
-		e := p.epochs[n]
-		if e == nil {
-			e = &epochState{highest: -1}
-			p.epochs[n] = e
-		}
+		e := p.epochs.of(n)
 		e.size += r.size
 		if r.state == format.CopySegmentFinished {
 			e.finish(x)
@@ -128,7 +124,7 @@ func (p *Partition) dropLocked(r *record) {
 	p.order.remove(r.start, r)
 	for i := range r.parts() {
 		n, x := r.part(i)
-		e := p.epochs[n]
+		e := p.epochs.find(n)
 		e.size -= r.size
 		if r.state == format.CopySegmentFinished {
 			e.remove(x)
@@ -147,7 +143,7 @@ func (p *Partition) deleteLocked(to format.PartitionDeleteState) error {
 	}
 	p.deletion = to
 	if to == format.DeletePartitionFinished {
-		p.segments, p.order, p.epochs = map[abi.UUID]*record{}, spans{}, map[int32]*epochState{}
+		p.segments, p.order, p.epochs = map[abi.UUID]*record{}, spans{}, nil
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package rlmm
 
-import "maps"
+import (
+	"maps"
+	"slices"
+	"sort"
+)
 
 // epochState is what is known of one leader epoch of a partition.
 //
@@ -8,6 +12,7 @@ import "maps"
 // inside an earlier one, or begins with it and ends before it; here both stay, and a lookup that finds the nearer one too
 // short looks further down.
 type epochState struct {
+	epoch       int32
 	finished    spans             // those that a lookup can give
 	txn         spans             // of them, those that may have a transaction index
 	overwritten map[*record]int64 // of them, with their start, those whose place another took: Kafka's map has one a start
@@ -72,7 +77,9 @@ func (e *epochState) nextTxn(offset int64) *record {
 		return r
 	}
 	for x := range e.txn.at(offset) {
-		return x.rec
+		if r := e.txn.holding(x.start); r != nil { // of several that begin there the one that a lookup gives
+			return r
+		}
 	}
 	return nil
 }
@@ -84,4 +91,30 @@ func (e *epochState) kafkaNextTxn(offset int64) *record {
 		r = e.kafkaLookup(r.end + 1)
 	}
 	return r
+}
+
+// epochList is the leader epochs of a partition, ascending: there are few.
+type epochList []*epochState
+
+// find gives the state of an epoch, nil where no segment has it.
+func (l epochList) find(epoch int32) *epochState {
+	i := l.place(epoch)
+	if i == len(l) || l[i].epoch != epoch {
+		return nil
+	}
+	return l[i]
+}
+
+func (l epochList) place(epoch int32) int {
+	return sort.Search(len(l), func(i int) bool { return l[i].epoch >= epoch })
+}
+
+// of finds or makes the state of an epoch.
+func (l *epochList) of(epoch int32) *epochState {
+	if e := l.find(epoch); e != nil {
+		return e
+	}
+	e := &epochState{epoch: epoch, highest: -1}
+	*l = slices.Insert(*l, l.place(epoch), e)
+	return e
 }

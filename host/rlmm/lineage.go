@@ -83,7 +83,7 @@ func (p *Partition) LogStartInLineage(l epoch.Lineage) (int64, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for _, le := range l.Entries() {
-		if e, ok := p.epochs[le.Epoch]; ok && len(e.finished.chunks) > 0 {
+		if e := p.epochs.find(le.Epoch); e != nil && len(e.finished.chunks) > 0 {
 			return e.finished.chunks[0][0].rec.start, true
 		}
 	}

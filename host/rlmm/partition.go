@@ -3,7 +3,6 @@ package rlmm
 import (
 	"cmp"
 	"iter"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -19,7 +18,7 @@ type Partition struct {
 	mu       sync.RWMutex
 	segments map[abi.UUID]*record // that are not yet deleted
 	order    spans                // the same, by start
-	epochs   map[int32]*epochState
+	epochs   epochList
 	deletion format.PartitionDeleteState // notDeleted where there is none
 	copiedMs int64                       // event timestamp of the newest event that tells of a copy
 	drops    Drops
@@ -28,7 +27,7 @@ type Partition struct {
 const notDeleted format.PartitionDeleteState = -1
 
 func newPartition(id abi.TopicIDPartition) *Partition {
-	return &Partition{ID: id, segments: map[abi.UUID]*record{}, epochs: map[int32]*epochState{}, deletion: notDeleted}
+	return &Partition{ID: id, segments: map[abi.UUID]*record{}, deletion: notDeleted}
 }
 
 // Lookup finds the finished segment that holds offset in this leader epoch: of several the one that begins nearest to it,
@@ -64,8 +63,8 @@ func (p *Partition) find(epoch int32, offset int64, in func(*epochState, int64) 
 func (p *Partition) findRecord(epoch int32, offset int64, in func(*epochState, int64) *record) *record {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	e, ok := p.epochs[epoch]
-	if !ok {
+	e := p.epochs.find(epoch)
+	if e == nil {
 		return nil
 	}
 	return in(e, offset)
@@ -75,8 +74,8 @@ func (p *Partition) findRecord(epoch int32, offset int64, in func(*epochState, i
 func (p *Partition) HighestOffset(epoch int32) (int64, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	e, ok := p.epochs[epoch]
-	if !ok || e.highest < 0 {
+	e := p.epochs.find(epoch)
+	if e == nil || e.highest < 0 {
 		return 0, false
 	}
 	return e.highest, true
@@ -87,7 +86,7 @@ func (p *Partition) HighestOffset(epoch int32) (int64, bool) {
 func (p *Partition) RemoteLogSize(epoch int32) int64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	if e, ok := p.epochs[epoch]; ok {
+	if e := p.epochs.find(epoch); e != nil {
 		return e.size
 	}
 	return 0
@@ -177,8 +176,8 @@ func (p *Partition) Range() (first, last int64, ok bool) {
 func (p *Partition) Newest() (*Segment, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	for _, n := range slices.Backward(slices.Sorted(maps.Keys(p.epochs))) {
-		f := &p.epochs[n].finished
+	for _, e := range slices.Backward(p.epochs) {
+		f := &e.finished
 		if len(f.chunks) == 0 {
 			continue
 		}
@@ -194,9 +193,9 @@ func (p *Partition) Epochs() []abi.LeaderEpoch {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	var out []abi.LeaderEpoch
-	for _, n := range slices.Sorted(maps.Keys(p.epochs)) {
-		if f := &p.epochs[n].finished; len(f.chunks) > 0 {
-			out = append(out, abi.LeaderEpoch{Epoch: n, StartOffset: f.starts[0]})
+	for _, e := range p.epochs {
+		if f := &e.finished; len(f.chunks) > 0 {
+			out = append(out, abi.LeaderEpoch{Epoch: e.epoch, StartOffset: f.starts[0]})
 		}
 	}
 	return out
@@ -212,7 +211,7 @@ func (p *Partition) Reachable(s *Segment) bool {
 	}
 	for i := range r.parts() {
 		n, x := r.part(i)
-		if p.epochs[n].finished.has(x.start, r) {
+		if p.epochs.find(n).finished.has(x.start, r) {
 			return true
 		}
 	}
