@@ -116,7 +116,27 @@ func traceTransfer(rd *read, m trace.Mark, w *window, skipped int64) {
 	used := w.obj.Evidence()
 	took := rd.tr.Since(m) - used.Waited // the plugin's share stands at source
 	rd.tr.AddTook(took, "transfer", trace.Bytes(w.moved), []trace.Attr{trace.A("bytes", w.moved), trace.A("reads", used.Reads),
-		trace.A("skippedBytes", skipped)}, "%s, %s", plural(used.Reads, "read"), thrownAway(skipped))
+		trace.A("skippedBytes", skipped), trace.A("sharedBytes", used.Shared), trace.A("passedOverBytes", used.Skipped),
+		trace.A("retries", used.Retries)}, "%s, %s%s", plural(used.Reads, "read"), thrownAway(skipped), besides(used))
+}
+
+// besides tells what is out of the ordinary in a transfer.
+func besides(used transfer.Evidence) string {
+	var out string
+	if used.Shared > 0 {
+		out += ", " + trace.Bytes(used.Shared) + " came with another read"
+	}
+	if used.Skipped > 0 {
+		out += ", " + trace.Bytes(used.Skipped) + " of the stream passed over"
+	}
+	switch used.Retries {
+	case 0:
+	case 1:
+		out += ", tried again once"
+	default:
+		out += fmt.Sprintf(", tried again %d times", used.Retries)
+	}
+	return out
 }
 
 func thrownAway(n int64) string {
