@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/epoch"
+	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/reader"
 	"github.com/rsmhost/rsmhost/internal/kafkabytes"
 	"github.com/rsmhost/rsmhost/internal/memrsm"
 )
@@ -134,4 +137,78 @@ func TestDefect36LogStart(t *testing.T) {
 			want(t, checkpoint, read(t, h, from("orders", 10)), w.at10)
 		}
 	}
+}
+
+// TestDefect2ColdPartition: the leader epochs of a partition that is only in the store come from there, and a store that is
+// slow at it holds back neither the rest of the request beyond the wait nor another request: the one is told to try again,
+// as Kafka does while metadata is loaded, and what was begun goes on for the retry.
+func TestDefect2ColdPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, local := tens(t, tp("cold", 1), 11, 0, 2, 0), tens(t, tp("cool", 3), 12, 0, 2, 0), tens(t, tp("near", 2), 13, 0, 1, 0)
+		dir := t.TempDir()
+		kafkabytes.WriteLog(t, dir, tp("near", 2), local)
+		store := memrsm.New(memrsm.Inline, a, b)
+		store.Before = func(_ context.Context, c memrsm.Call) error {
+			if c.Index == abi.LeaderEpochIndex {
+				time.Sleep(2 * time.Second)
+			}
+			return nil
+		}
+		h := open(t, Config{RSM: store, Metadata: metadata(t, finished(a, b)...), LogDirs: []string{dir}, RemoteWait: 500 * time.Millisecond})
+		round := func() (codes []string, took time.Duration) {
+			began := time.Now()
+			req := &reader.FetchRequest{Version: 17, ReplicaID: locality.Consumer, MaxBytes: 10_000}
+			for _, topic := range []string{"cold", "near", "cool"} {
+				p := from(topic, 0)
+				p.MaxBytes, p.LastFetchedEpoch = 1000, epoch.Undefined
+				req.Partitions = append(req.Partitions, p)
+			}
+			resp := h.Fetch(context.Background(), req)
+			defer resp.Release()
+			for _, p := range resp.Partitions {
+				codes = append(codes, fmt.Sprint(p.Code, " ", len(p.Records)))
+			}
+			return codes, time.Since(began)
+		}
+		codes, took := round()
+		want(t, "at first", fmt.Sprint(codes, took), "[REPLICA_NOT_AVAILABLE 0 NONE 100 REPLICA_NOT_AVAILABLE 0] 500ms")
+		hurried, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		if _, err := h.Partition(hurried, h.Topics()[0], 0); !errors.Is(err, abi.Deadline) {
+			t.Errorf("one in a hurry: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		codes, took = round()
+		want(t, "then", fmt.Sprint(codes, took), "[NONE 200 NONE 100 NONE 200] 0s")
+		epochs := 0
+		for _, c := range store.Calls() {
+			if c.Index == abi.LeaderEpochIndex {
+				epochs++
+			}
+		}
+		if epochs != 2 {
+			t.Errorf("leader epochs were read %d times, want once a partition", epochs)
+		}
+		if err := h.Close(); err != nil { // while nothing is read
+			t.Error(err)
+		}
+	})
+}
+
+// TestCloseEndsEpochReads: a read of leader epochs that nobody waits for any more ends with the host.
+func TestCloseEndsEpochReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := tens(t, tp("cold", 1), 11, 0, 2, 0)
+		store := memrsm.New(memrsm.Inline, a)
+		store.Before = func(ctx context.Context, _ memrsm.Call) error { <-ctx.Done(); return context.Cause(ctx) }
+		h, err := Open(context.Background(), Config{RSM: store, Metadata: metadata(t, finished(a)...), RemoteWait: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "cold", read(t, h, from("cold", 0)), "REPLICA_NOT_AVAILABLE []")
+		began := time.Now()
+		if err := h.Close(); err != nil || time.Since(began) != 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
 }

@@ -21,7 +21,7 @@ type catalog struct {
 	topics map[string]*Topic // by name: the newest incarnation
 	all    map[incarnation]*Topic
 	byID   map[abi.UUID]*Topic // those whose id is known
-	epochs func(ctx context.Context, seg *rlmm.Segment) ([]abi.LeaderEpoch, error)
+	epochs *epochReader
 	nodeID int32
 }
 
@@ -51,10 +51,11 @@ type TopicPartition struct {
 	lineage epoch.Lineage
 	known   bool          // lineage is complete
 	read    epoch.Lineage // as it was read from the store, also for an earlier catalog; not cut; empty: it was not
+	load    *epochLoad    // that reads it now; nil: none
 }
 
 // newCatalog makes a catalog. What an earlier one read from the store is taken over from old; it may be nil.
-func newCatalog(store *rlmm.Store, dirs []*locallog.Dir, nodeID int32, epochs func(context.Context, *rlmm.Segment) ([]abi.LeaderEpoch, error), old *catalog) *catalog {
+func newCatalog(store *rlmm.Store, dirs []*locallog.Dir, nodeID int32, epochs *epochReader, old *catalog) *catalog {
 	c := &catalog{topics: map[string]*Topic{}, all: map[incarnation]*Topic{}, byID: map[abi.UUID]*Topic{}, nodeID: nodeID, epochs: epochs}
 	ids := localIDs(store, dirs)
 	for _, d := range dirs {
@@ -229,6 +230,15 @@ func (p *TopicPartition) remoteRange() (first, last int64) {
 
 // lineageOf gives the partition's leader epochs: the local checkpoint's, else those that the store has.
 func (c *catalog) lineageOf(ctx context.Context, p *TopicPartition) (epoch.Lineage, error) {
+	lineage, load := c.knownLineage(p)
+	if load == nil {
+		return lineage, nil
+	}
+	return load.wait(ctx, p.ID.String())
+}
+
+// knownLineage is the lineage, or the read that it comes from. The lock is not held while the store is asked.
+func (c *catalog) knownLineage(p *TopicPartition) (epoch.Lineage, *epochLoad) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known || p.Remote == nil {
@@ -239,29 +249,34 @@ func (c *catalog) lineageOf(ctx context.Context, p *TopicPartition) (epoch.Linea
 		p.known = true
 		return p.lineage, nil
 	}
-	whole := p.read
-	if whole.Empty() || whole.Latest() != lastEpoch(newest) { // a later segment of the same epoch tells nothing new
-		var err error
-		if whole, err = c.readLineage(ctx, p, newest); err != nil {
-			return epoch.Lineage{}, err
-		}
+	if !p.read.Empty() && p.read.Latest() == lastEpoch(newest) { // a later segment of the same epoch tells nothing new
+		return p.settleLocked(p.read), nil
 	}
-	p.lineage, p.known = whole.CutFront(p.Offsets.LogStart), true
-	return p.lineage, nil
+	if p.load == nil {
+		p.load = c.epochs.begin(newest, p.loaded)
+	}
+	return epoch.Lineage{}, p.load
 }
 
-// readLineage reads the lineage that a segment was uploaded with, else makes one of what the metadata has.
-func (c *catalog) readLineage(ctx context.Context, p *TopicPartition, newest *rlmm.Segment) (epoch.Lineage, error) {
-	entries, err := c.epochs(ctx, newest)
+// loaded takes the lineage that a segment was uploaded with, else one of what the metadata has.
+func (p *TopicPartition) loaded(entries []abi.LeaderEpoch, err error) (epoch.Lineage, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.load = nil
 	kind := abi.KindOf(err)
 	switch {
 	case kind == abi.NotFound, kind == abi.Corrupt, err == nil && len(entries) == 0: // the metadata knows enough
-		return epoch.Of(p.Remote.Epochs()), nil
+		return p.settleLocked(epoch.Of(p.Remote.Epochs())), nil
 	case err != nil:
 		return epoch.Lineage{}, err
 	}
 	p.read = epoch.Of(entries)
-	return p.read, nil
+	return p.settleLocked(p.read), nil
+}
+
+func (p *TopicPartition) settleLocked(whole epoch.Lineage) epoch.Lineage {
+	p.lineage, p.known = whole.CutFront(p.Offsets.LogStart), true
+	return p.lineage
 }
 
 func lastEpoch(s *rlmm.Segment) int32 { return s.LeaderEpochs[len(s.LeaderEpochs)-1].Epoch }
@@ -279,7 +294,10 @@ func (c *catalog) Find(ctx context.Context, topic string, id abi.UUID, partition
 			"%s (%d): the topic has the partitions %s", code, code, t.numbers())
 	}
 	lineage, err := c.lineageOf(ctx, p)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil: // it is still read, as Kafka says of metadata that is still loaded
+		return nil, reader.ReplicaNotAvailable, err
+	case err != nil:
 		return nil, reader.KafkaStorageError, err
 	}
 	return &reader.Partition{ID: p.ID, LeaderID: c.nodeID, Offsets: p.Offsets, Lineage: lineage, Local: p.Local, Remote: p.Remote}, reader.None, nil

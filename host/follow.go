@@ -25,7 +25,7 @@ func (c *current) Find(ctx context.Context, topic string, id abi.UUID, partition
 // openMetadata looks at the metadata source for the first time; source may be empty.
 func (h *Host) openMetadata(ctx context.Context, source string) error {
 	if source == "" {
-		h.catalog.Store(newCatalog(rlmm.NewStore(), h.dirs, h.nodeID, h.leaderEpochs, nil))
+		h.catalog.Store(newCatalog(rlmm.NewStore(), h.dirs, h.nodeID, h.epochs, nil))
 		return nil
 	}
 	kind, path, ok := strings.Cut(source, ":")
@@ -56,7 +56,7 @@ func (h *Host) Look(ctx context.Context) error {
 		if r.Reloaded {
 			old = nil // it may be of another cluster
 		}
-		h.catalog.Store(newCatalog(h.meta.Store(), h.dirs, h.nodeID, h.leaderEpochs, old))
+		h.catalog.Store(newCatalog(h.meta.Store(), h.dirs, h.nodeID, h.epochs, old))
 	}
 	return err
 }

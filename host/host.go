@@ -85,6 +85,7 @@ type Host struct {
 	log     *slog.Logger
 	memory  *budget.Pool
 	catalog *current
+	epochs  *epochReader
 	reader  *reader.Reader
 	store   *reader.Store  // nil: none
 	plugin  *plugin.Plugin // nil: none
@@ -118,7 +119,7 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 	if h.nodeID, err = h.openLogDirs(cfg.LogDirs); err != nil {
 		return err
 	}
-	h.catalog = &current{}
+	h.catalog, h.epochs = &current{}, &epochReader{read: h.leaderEpochs}
 	if err := h.openMetadata(ctx, cfg.Metadata); err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	h.closers = append(h.closers, indexes.Close)
+	h.closers = append(h.closers, indexes.Close, h.epochs.close)
 	policy := reader.Better
 	if cfg.KafkaExact {
 		policy = reader.Kafka43

@@ -18,6 +18,7 @@ const (
 	UnknownTopicOrPartition Code = 3
 	NotLeaderOrFollower     Code = 6
 	RequestTimedOut         Code = 7
+	ReplicaNotAvailable     Code = 9
 	UnsupportedVersion      Code = 35
 	KafkaStorageError       Code = 56
 	FencedLeaderEpoch       Code = 74
@@ -30,8 +31,8 @@ var codeNames = map[Code]string{
 	UnknownServerError: "UNKNOWN_SERVER_ERROR", None: "NONE", OffsetOutOfRange: "OFFSET_OUT_OF_RANGE",
 	CorruptMessage: "CORRUPT_MESSAGE", UnknownTopicOrPartition: "UNKNOWN_TOPIC_OR_PARTITION",
 	NotLeaderOrFollower: "NOT_LEADER_OR_FOLLOWER", RequestTimedOut: "REQUEST_TIMED_OUT",
-	UnsupportedVersion: "UNSUPPORTED_VERSION",
-	KafkaStorageError:  "KAFKA_STORAGE_ERROR", FencedLeaderEpoch: "FENCED_LEADER_EPOCH",
+	ReplicaNotAvailable: "REPLICA_NOT_AVAILABLE", UnsupportedVersion: "UNSUPPORTED_VERSION",
+	KafkaStorageError: "KAFKA_STORAGE_ERROR", FencedLeaderEpoch: "FENCED_LEADER_EPOCH",
 	UnknownLeaderEpoch: "UNKNOWN_LEADER_EPOCH", UnknownTopicID: "UNKNOWN_TOPIC_ID",
 	OffsetMovedToTiered: "OFFSET_MOVED_TO_TIERED_STORAGE",
 }

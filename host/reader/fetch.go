@@ -95,17 +95,22 @@ func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 	reads := make([]read, len(req.Partitions))
 	limit, first := min(max(req.MaxBytes, 0), math.MaxInt32), true
 	mem := memory{lease: r.buffers.Lease()}
+	patience, stop := ctx, context.CancelFunc(func() {}) // ends when the answer has to go out
+	if r.wait > 0 {
+		patience, stop = context.WithTimeout(ctx, r.wait)
+	}
+	defer stop()
 	for i := range req.Partitions {
 		rd := &reads[i]
 		*rd = read{req: &req.Partitions[i], out: &resp.Partitions[i], iso: req.Isolation, tr: req.Partitions[i].Trace,
 			room: min(max(req.Partitions[i].MaxBytes, 0), limit), first: first, mem: mem}
-		charge := r.begin(ctx, req, rd)
+		charge := r.begin(ctx, patience, req, rd)
 		if charge > 0 {
 			first = false
 		}
 		limit = max(0, limit-charge)
 	}
-	r.readRemote(ctx, req, reads)
+	r.readRemote(ctx, patience, req, reads)
 	r.goOn(ctx, reads, limit)
 	for i := range reads {
 		r.finish(ctx, &reads[i])
@@ -115,11 +120,11 @@ func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 
 // begin decides one partition, and reads it if it is local. It gives the bytes that the request's budget is charged: a
 // remote read's whole allowance, since what it will take is not known yet (KAFKA-19462).
-func (r *Reader) begin(ctx context.Context, req *FetchRequest, rd *read) int64 {
+func (r *Reader) begin(ctx, patience context.Context, req *FetchRequest, rd *read) int64 {
 	rd.out.Topic, rd.out.TopicID, rd.out.Partition = rd.req.Topic, rd.req.TopicID, rd.req.Partition
 	rd.out.HighWatermark, rd.out.LastStableOffset, rd.out.LogStartOffset = -1, -1, -1
 	m := rd.tr.Mark()
-	part, code, err := r.catalog.Find(ctx, rd.req.Topic, rd.req.TopicID, rd.req.Partition)
+	part, code, err := r.catalog.Find(patience, rd.req.Topic, rd.req.TopicID, rd.req.Partition)
 	if err != nil {
 		rd.out.Code, rd.out.Err = code, rd.tr.Fail(m, "locality", err)
 		if code == UnknownTopicOrPartition || code == UnknownTopicID {

@@ -13,25 +13,19 @@ import (
 // lateTimeout bounds a remote read that outlived its request.
 const lateTimeout = time.Minute
 
-// readRemote reads all remote partitions of a request in parallel and waits for them: as long as ctx, and as the
-// reader's wait where it has one.
-func (r *Reader) readRemote(ctx context.Context, req *FetchRequest, reads []read) {
+// readRemote reads all remote partitions of a request in parallel and waits for them until patience ends, which is with ctx
+// or before it.
+func (r *Reader) readRemote(ctx, patience context.Context, req *FetchRequest, reads []read) {
 	jobs := make([]*job, len(reads))
 	for i := range reads {
 		if rd := &reads[i]; rd.part != nil && rd.ans.Where == locality.Remote && rd.room > 0 {
 			jobs[i] = r.job(ctx, req.ClientID, rd)
 		}
 	}
-	var expired <-chan time.Time
-	if r.wait > 0 {
-		t := time.NewTimer(r.wait)
-		defer t.Stop()
-		expired = t.C
-	}
 	over := false
 	for i, j := range jobs {
 		if j != nil {
-			over = r.collect(ctx, &reads[i], j, expired, over)
+			over = r.collect(ctx, patience, &reads[i], j, over)
 		}
 	}
 }
@@ -99,7 +93,7 @@ func (r *Reader) finishRemote(ctx context.Context, rd *read) error {
 }
 
 // collect waits for a job and answers its partition from it. It reports whether the wait is over for those that follow.
-func (r *Reader) collect(ctx context.Context, rd *read, j *job, expired <-chan time.Time, over bool) bool {
+func (r *Reader) collect(ctx, patience context.Context, rd *read, j *job, over bool) bool {
 	if over { // what is ready is taken all the same
 		select {
 		case <-j.done:
@@ -113,15 +107,16 @@ func (r *Reader) collect(ctx context.Context, rd *read, j *job, expired <-chan t
 	case <-j.done:
 		r.adopt(ctx, rd, j)
 		return false
-	case <-ctx.Done():
-		j.cancel(context.Cause(ctx))
-		<-j.done // it ends with its context
-		r.adopt(ctx, rd, j)
-		return false
-	case <-expired:
+	case <-patience.Done():
+	}
+	if ctx.Err() == nil {
 		r.answerLate(rd, j)
 		return true
 	}
+	j.cancel(context.Cause(ctx))
+	<-j.done // it ends with its context
+	r.adopt(ctx, rd, j)
+	return false
 }
 
 // answerLate answers with nothing, and keeps the read for the retry.

@@ -91,6 +91,7 @@ type Partition struct {
 
 // Catalog finds partitions. It is the reader's caller's.
 type Catalog interface {
-	// Find gives the partition. An error with a code other than None says why there is none.
+	// Find gives the partition. An error with a code other than None says why there is none. ctx ends when the request is
+	// answered with what there is; what Find waits for may go on for the next request.
 	Find(ctx context.Context, topic string, id abi.UUID, partition int32) (*Partition, Code, error)
 }
