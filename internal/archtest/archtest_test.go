@@ -24,7 +24,7 @@ const imports = `
 	host/rlmm, host/indexcache, host/plugin < host/reader < host < host/server, host/bucket, host/replay < host/config < cmd/..., examples/..., internal/e2e
 	abi, abi/packing < abi/conformance < cmd/...    abi/sdk < cmd/..., examples/...    host/plugin/wasm < internal/tools/...
 
-	std < internal/archtest, internal/hammer, internal/golden    host/format < internal/kafkabytes < internal/memrsm
+	std < internal/archtest, internal/hammer, internal/golden, internal/modulecache    host/format < internal/kafkabytes < internal/memrsm
 `
 
 // testHelpers are for tests alone, and for each other.
