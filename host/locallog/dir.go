@@ -43,11 +43,15 @@ func OpenDir(path string) (*Dir, error) {
 		}
 		d.logs = append(d.logs, l)
 	}
+	d.sort()
+	return d, nil
+}
+
+func (d *Dir) sort() {
 	sort.Slice(d.logs, func(i, j int) bool {
 		a, b := d.logs[i].ID, d.logs[j].ID
 		return a.Topic < b.Topic || a.Topic == b.Topic && a.Partition < b.Partition
 	})
-	return d, nil
 }
 
 // Logs gives the partitions by topic and number.

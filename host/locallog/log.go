@@ -26,6 +26,7 @@ type Log struct {
 	hasLogStart bool
 	segments    []*Segment // by base; never empty after openLog
 	snapshots   []int64    // offsets of producer snapshots, ascending
+	open        producers  // transactions that are open at LogEnd
 }
 
 // LogStart is what the log-start-offset checkpoint says. It reports false where the partition is not in it: the log then
@@ -44,6 +45,26 @@ func (l *Log) FirstBase() int64 {
 }
 
 func openLog(d *Dir, path, topic string, partition int32) (*Log, error) {
+	l, err := describeLog(path, topic, partition)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.list(); err != nil {
+		return nil, err
+	}
+	for _, s := range l.segments {
+		if err := s.open(); err != nil {
+			return nil, errors.Join(err, l.close())
+		}
+	}
+	if err := l.recover(d); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+// describeLog reads the small files of a partition's directory.
+func describeLog(path, topic string, partition int32) (*Log, error) {
 	l := &Log{ID: abi.TopicIDPartition{Topic: topic, Partition: partition}, Path: path}
 	id, err := readFile(path, "partition.metadata", format.ParsePartitionMetadata)
 	if err != nil {
@@ -55,12 +76,6 @@ func openLog(d *Dir, path, topic string, partition int32) (*Log, error) {
 		l.find("leader-epoch-checkpoint: %v; taken as empty", err)
 	}
 	l.Lineage = epoch.Of(epochs)
-	if err := l.list(); err != nil {
-		return nil, err
-	}
-	if err := l.recover(d); err != nil {
-		return nil, errors.Join(err, l.close())
-	}
 	return l, nil
 }
 
@@ -88,11 +103,6 @@ func (l *Log) list() error {
 	}
 	sort.Slice(l.segments, func(i, j int) bool { return l.segments[i].Base < l.segments[j].Base })
 	sort.Slice(l.snapshots, func(i, j int) bool { return l.snapshots[i] < l.snapshots[j] })
-	for _, s := range l.segments {
-		if err := s.open(); err != nil {
-			return errors.Join(err, l.close())
-		}
-	}
 	return nil
 }
 
@@ -106,8 +116,7 @@ func (l *Log) close() error {
 
 // recover works out the offsets as a broker does on start, and makes in memory what it would repair on disk.
 func (l *Log) recover(d *Dir) error {
-	key := format.CheckpointKey{Topic: l.ID.Topic, Partition: l.ID.Partition}
-	l.logStart, l.hasLogStart = d.logStart[key]
+	l.logStart, l.hasLogStart = d.logStart[l.key()]
 	l.LogEnd = max(l.logStart, 0)
 	if n := len(l.segments); n > 0 {
 		end, err := l.segments[n-1].recover(d.Clean)
@@ -115,21 +124,36 @@ func (l *Log) recover(d *Dir) error {
 			return err
 		}
 		l.LogEnd = end.offset
-		if end.torn != nil {
-			l.find("%s: torn at byte %d: %v; what follows is left out", l.segments[n-1].path, end.position, end.torn)
-		}
+		l.tellTorn(end)
 	}
 	if err := l.rebuildIndexes(d.Clean); err != nil {
 		return err
 	}
-	l.HighWatermark = l.LogEnd
-	if hw, ok := d.highWatermark[key]; ok {
-		l.HighWatermark = min(hw, l.LogEnd)
-	}
-	unstable, err := l.firstUnstable()
+	open, err := l.producersAtEnd()
 	if err != nil {
 		return err
 	}
-	l.LastStable = min(unstable, l.HighWatermark)
+	l.open = open
+	l.bounds(d)
 	return nil
+}
+
+func (l *Log) key() format.CheckpointKey {
+	return format.CheckpointKey{Topic: l.ID.Topic, Partition: l.ID.Partition}
+}
+
+func (l *Log) tellTorn(e end) {
+	if e.torn != nil {
+		l.find("%s: torn at byte %d: %v; what follows is left out", l.segments[len(l.segments)-1].path, e.position, e.torn)
+	}
+}
+
+// bounds works out what a reader may see from the checkpoints and the open transactions.
+func (l *Log) bounds(d *Dir) {
+	l.logStart, l.hasLogStart = d.logStart[l.key()]
+	l.HighWatermark = l.LogEnd
+	if hw, ok := d.highWatermark[l.key()]; ok {
+		l.HighWatermark = min(hw, l.LogEnd)
+	}
+	l.LastStable = min(l.open.first(l.LogEnd), l.HighWatermark)
 }

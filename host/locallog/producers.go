@@ -51,18 +51,18 @@ func isAbort(b *Batch) (bool, error) {
 	return t == format.ControlAbort, err
 }
 
-// firstUnstable is the first offset of the oldest transaction that is open at the log's end: from the newest producer
-// snapshot, and the batches behind it. Without open transactions it is LogEnd.
-func (l *Log) firstUnstable() (int64, error) {
+// producersAtEnd are the transactions that are open at the log's end: from the newest producer snapshot, and the batches
+// behind it.
+func (l *Log) producersAtEnd() (producers, error) {
 	open, from, err := l.producersAt(l.LogEnd)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	err = l.Scan(from, func(b *Batch) (bool, error) {
 		_, _, err := open.apply(b)
 		return false, ignoreCorrupt(err)
 	})
-	return open.first(l.LogEnd), ignoreCorrupt(err)
+	return open, ignoreCorrupt(err)
 }
 
 // producersAt gives the open transactions of the newest usable snapshot at or below offset, and the offset that it covers

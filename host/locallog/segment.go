@@ -19,6 +19,7 @@ type Segment struct {
 
 	path  string
 	file  *os.File
+	disk  int64 // bytes of the file when it was looked at: more than Size where its end is torn
 	index format.OffsetIndex
 	txns  format.TxnIndex
 
@@ -48,7 +49,7 @@ func (s *Segment) open() error {
 	if err != nil {
 		return abi.E("open segment", s.path, abi.FileKind(err), err)
 	}
-	s.Size = st.Size()
+	s.Size, s.disk = st.Size(), st.Size()
 	if s.index, s.rebuild.index, err = s.readIndex(); err != nil {
 		return err
 	}

@@ -1,0 +1,211 @@
+package locallog
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+)
+
+// Look gives the directory as it is now, under a broker that may write, roll, delete and truncate in it: d itself where
+// nothing changed, else another Dir, which shares with d the partitions and segments that did not. Of a log that grew only
+// what was appended is read; one that changed otherwise is opened anew.
+//
+// A Dir that another took the place of is not closed: reads may hold its logs. What only it had open is closed when the
+// last of them lets go of it (os.File sees to that).
+//
+// Errors: those of OpenDir; d stays good then.
+func (d *Dir) Look() (*Dir, error) {
+	next := &Dir{Path: d.Path, NodeID: -1}
+	if err := next.readCheckpoints(); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(d.Path)
+	if err != nil {
+		return nil, abi.E("open log directory", d.Path, abi.FileKind(err), err)
+	}
+	for _, e := range entries {
+		topic, partition, ok := format.ParsePartitionDir(e.Name())
+		if !e.IsDir() || !ok {
+			continue
+		}
+		l, err := d.lookLog(next, filepath.Join(d.Path, e.Name()), topic, partition)
+		if errors.Is(err, abi.NotFound) { // deleted while it was looked at
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		next.logs = append(next.logs, l)
+	}
+	next.sort()
+	if slices.Equal(next.logs, d.logs) {
+		return d, nil
+	}
+	return next, nil
+}
+
+func (d *Dir) lookLog(next *Dir, path, topic string, partition int32) (*Log, error) {
+	i := slices.IndexFunc(d.logs, func(l *Log) bool { return l.ID.Topic == topic && l.ID.Partition == partition })
+	if i < 0 {
+		return openLog(next, path, topic, partition)
+	}
+	l, grew, err := d.logs[i].grown(next)
+	if err != nil {
+		return nil, err
+	}
+	if l == nil || grew && l.ID != d.logs[i].ID { // not what it was, with more behind
+		return openLog(next, path, topic, partition)
+	}
+	return l, nil
+}
+
+// grown gives the log as it is now, if it is what it was with segments deleted in front and batches appended; nil where it
+// is not. It is l itself where nothing changed.
+func (l *Log) grown(d *Dir) (now *Log, grew bool, err error) {
+	now, err = describeLog(l.Path, l.ID.Topic, l.ID.Partition)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := now.list(); err != nil {
+		return nil, false, err
+	}
+	longer, ok, err := now.inherit(l)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	now.open, now.LogEnd = maps.Clone(l.open), l.LogEnd
+	if err := now.advance(longer); err != nil {
+		return nil, false, err
+	}
+	now.bounds(d)
+	if now.same(l) {
+		return l, false, nil
+	}
+	return now, true, nil
+}
+
+// inherit takes over from an earlier view the segments that are still there, and opens those that are new. longer are
+// those with something behind what was known of them. It reports false where the two views do not fit.
+func (l *Log) inherit(old *Log) (longer []*Segment, ok bool, err error) {
+	if len(old.segments) == 0 || len(l.segments) == 0 {
+		return nil, false, nil
+	}
+	last := old.segments[len(old.segments)-1]
+	joined := false
+	for i, s := range l.segments {
+		at := slices.IndexFunc(old.segments, func(o *Segment) bool { return o.Base == s.Base })
+		switch {
+		case at < 0 && s.Base < last.Base: // there was none here
+			return nil, false, nil
+		case at < 0:
+			if err := s.open(); err != nil {
+				return nil, false, err
+			}
+			s.Size, s.index, s.txns = 0, nil, nil // all of it is behind the old end
+		default:
+			if l.segments[i], ok, err = old.segments[at].again(); err != nil || !ok {
+				return nil, false, err
+			}
+		}
+		joined = joined || s.Base == last.Base
+		if at < 0 || l.segments[i] != old.segments[at] {
+			longer = append(longer, l.segments[i])
+		}
+	}
+	return longer, joined, nil
+}
+
+// again gives a segment as it is now: itself where its file has the same size, a copy where it grew. It reports false where
+// it is shorter, or what was its last batch is another.
+func (s *Segment) again() (*Segment, bool, error) {
+	st, err := os.Stat(s.path)
+	if err != nil {
+		return nil, false, abi.E("open segment", s.path, abi.FileKind(err), err)
+	}
+	held, err := s.file.Stat()
+	if err != nil {
+		return nil, false, abi.E("open segment", s.path, abi.FileKind(err), err)
+	}
+	if st.Size() < s.Size || !os.SameFile(st, held) {
+		return nil, false, nil
+	}
+	if st.Size() == s.disk {
+		return s, true, nil
+	}
+	now := *s
+	now.disk = st.Size()
+	now.index, now.txns = slices.Clone(s.index), slices.Clone(s.txns)
+	return &now, true, nil
+}
+
+// advance reads what was appended. It makes the indexes of it as it goes, checks each batch, and ends at a torn one: that is
+// written at this moment, or will never be.
+func (l *Log) advance(longer []*Segment) error {
+	for _, s := range longer {
+		torn, err := l.append(s)
+		if err != nil {
+			return err
+		}
+		if torn != nil {
+			l.find("%s: torn at byte %d: %v; what follows is left out", s.path, s.Size, torn)
+			return nil
+		}
+	}
+	return nil
+}
+
+// append takes in what lies behind s.Size.
+func (l *Log) append(s *Segment) (torn, err error) {
+	l.LogEnd = max(l.LogEnd, s.Base) // the segment before may end in compacted offsets
+	end := s.Size
+	since := end - s.lastIndexed()
+	s.Size = s.disk
+	var bad error
+	stop, err := s.scan(end, func(at batchAt) bool {
+		b := &Batch{at.BatchHeader, s, at.Pos}
+		if bad = s.verify(at); bad != nil {
+			return true
+		}
+		if since > indexInterval {
+			s.index = format.AppendOffsetEntry(s.index, s.Base, b.LastOffset, b.Pos)
+			since = 0
+		}
+		since += b.Size()
+		aborted, ok, err := l.open.apply(b)
+		if bad = err; bad != nil {
+			return true
+		}
+		if ok {
+			s.txns = format.AppendAborted(s.txns, aborted)
+		}
+		l.LogEnd = b.LastOffset + 1
+		return false
+	})
+	s.Size = stop
+	err = errors.Join(bad, err)
+	if err != nil && abi.KindOf(err) == abi.Corrupt {
+		return err, nil
+	}
+	return nil, err
+}
+
+// lastIndexed is the position of the last batch that has an entry in the offset index.
+func (s *Segment) lastIndexed() int64 {
+	if n := s.index.Len(); n > 0 {
+		_, pos := s.index.Entry(n-1, s.Base)
+		return pos
+	}
+	return 0
+}
+
+// same reports two views that tell readers the same.
+func (l *Log) same(o *Log) bool {
+	return l.ID == o.ID && l.LogEnd == o.LogEnd && l.HighWatermark == o.HighWatermark && l.LastStable == o.LastStable &&
+		l.logStart == o.logStart && l.hasLogStart == o.hasLogStart && slices.Equal(l.segments, o.segments) &&
+		slices.Equal(l.Lineage.Entries(), o.Lineage.Entries())
+}
