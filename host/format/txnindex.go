@@ -1,6 +1,9 @@
 package format
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"sort"
+)
 
 // AbortedTxn is an aborted transaction: what ProducerID wrote transactionally at the offsets from FirstOffset to
 // LastOffset, both inclusive, a read_committed consumer does not see.
@@ -39,6 +42,12 @@ func (x TxnIndex) Check(base int64) error {
 
 // Len is the number of entries.
 func (x TxnIndex) Len() int { return len(x) / txnEntrySize }
+
+// Before is the entries whose marker lies below offset: they stand in the order of the markers.
+func (x TxnIndex) Before(offset int64) TxnIndex {
+	n := sort.Search(x.Len(), func(i int) bool { return x.Entry(i).LastOffset >= offset })
+	return x[:n*txnEntrySize]
+}
 
 // Entry is the i-th entry.
 func (x TxnIndex) Entry(i int) AbortedTxn {

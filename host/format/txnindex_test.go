@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -68,6 +69,15 @@ func TestTxnIndexKafka(t *testing.T) {
 	one := AbortedTxn{983493, 137, 299, 200}
 	if got := txnIndex(one).Entry(0); got != one {
 		t.Errorf("%v, want %v", got, one)
+	}
+}
+
+func TestTxnIndexBefore(t *testing.T) {
+	x := txnIndex(AbortedTxn{0, 0, 10, 11}, AbortedTxn{1, 5, 15, 13})
+	for offset, want := range map[int64]int{0: 0, 10: 0, 11: 1, 15: 1, 16: 2, 99: 2} {
+		if got := x.Before(offset); got.Len() != want || !strings.HasPrefix(string(x), string(got)) {
+			t.Errorf("before %d: %d entries, want %d", offset, got.Len(), want)
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/locality"
-	"github.com/rsmhost/rsmhost/host/rlmm"
 	"github.com/rsmhost/rsmhost/host/transfer"
 )
 
@@ -43,7 +42,7 @@ func (r *Reader) addAborted(ctx context.Context, rd *read) error {
 func (r *Reader) scanned(ctx context.Context, rd *read, from, upper int64) (found []format.AbortedTxn, looked int, err error) {
 	complete := false
 	if rd.acc.seg != nil {
-		if found, looked, complete, err = r.abortedRemote(ctx, rd, rd.acc.seg, from, upper); err != nil {
+		if found, looked, complete, err = r.abortedRemote(ctx, rd, piece{rd.acc.seg, rd.acc.seg.EndOffset + 1}, from, upper); err != nil {
 			return nil, looked, err
 		}
 	}
@@ -78,17 +77,20 @@ func (r *Reader) abortedRange(ctx context.Context, rd *read) (from, upper int64,
 }
 
 // abortedRemote looks through the transaction indexes from the read segment on, until one says that no more can follow.
-func (r *Reader) abortedRemote(ctx context.Context, rd *read, first *rlmm.Segment, from, upper int64) (found []format.AbortedTxn, looked int, complete bool, err error) {
-	for seg, ok := first, true; ok; seg, ok = r.nextWithAborted(rd, seg.EndOffset+1) {
+func (r *Reader) abortedRemote(ctx context.Context, rd *read, first piece, from, upper int64) (found []format.AbortedTxn, looked int, complete bool, err error) {
+	for seg, ok := first, true; ok; seg, ok = r.nextWithAborted(rd, seg.until) {
 		if seg.TxnIndexEmpty {
 			continue
 		}
 		var used transfer.Evidence
-		x, _, err := r.indexes.Aborted(ctx, &seg.SegmentMetadata, r.index(seg, abi.TransactionIndex, &used))
+		x, _, err := r.indexes.Aborted(ctx, &seg.SegmentMetadata, r.index(seg.Segment, abi.TransactionIndex, &used))
 		if err != nil {
 			return nil, looked, false, err
 		}
 		looked++
+		if seg.until <= seg.EndOffset {
+			x = x.Before(seg.until)
+		}
 		if found, complete = x.Collect(found, from, upper); complete {
 			return found, looked, true, nil
 		}
@@ -98,19 +100,20 @@ func (r *Reader) abortedRemote(ctx context.Context, rd *read, first *rlmm.Segmen
 
 // nextWithAborted finds the first segment at or after offset, in the partition's lineage, that may have a transaction
 // index.
-func (r *Reader) nextWithAborted(rd *read, offset int64) (*rlmm.Segment, bool) {
+func (r *Reader) nextWithAborted(rd *read, offset int64) (piece, bool) {
 	if _, ok := rd.part.Lineage.ForOffset(offset); !ok {
-		return nil, false
+		return piece{}, false
 	}
 	entries := rd.part.Lineage.From(offset)
 	for i, le := range entries {
-		seg, ok := r.policy.nextWithTxnIndex(rd.part.Remote, le.Epoch, max(le.StartOffset, offset))
+		from := max(le.StartOffset, offset)
+		seg, ok := r.policy.nextWithTxnIndex(rd.part.Remote, le.Epoch, from)
 		if !ok || r.policy.ExactAborted && i+1 < len(entries) && seg.StartOffset >= entries[i+1].StartOffset {
 			continue // the latter: what a leader uploaded after it was fenced
 		}
-		return seg, true
+		return piece{seg, r.policy.until(seg, rd.part.Lineage, max(seg.StartOffset, from))}, true
 	}
-	return nil, false
+	return piece{}, false
 }
 
 func unique(found []format.AbortedTxn) []AbortedTransaction {

@@ -17,10 +17,10 @@ type accumulator struct {
 	firstBase int64 // base offset of the first batch
 	next      int64 // one past the last whole batch's last offset
 	batches   int
-	codecs    uint8           // a bit for each codec seen in the segment at hand
-	segs      []*rlmm.Segment // remote segments that records came from
-	wentLocal bool            // records came from the local tier too
-	tooBig    bool            // the first batch did not fit, and need not
+	codecs    uint8   // a bit for each codec seen in the segment at hand
+	segs      []piece // remote segments that records came from
+	wentLocal bool    // records came from the local tier too
+	tooBig    bool    // the first batch did not fit, and need not
 
 	// Where the first batch lies, for Kafka's estimate of the aborted transactions. One of the two is set.
 	seg   *rlmm.Segment

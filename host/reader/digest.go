@@ -8,7 +8,6 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
-	"github.com/rsmhost/rsmhost/host/rlmm"
 )
 
 // maxDigests bounds how many digests are kept: most are empty, one with a hundred transactions has 4 KiB.
@@ -18,7 +17,8 @@ const maxDigests = 1 << 14
 // end and whose marker lies in it or behind it. It is what a scan of this and all later transaction indexes gives, made
 // once; a read then looks at its own segments' digests alone (KAFKA-16780).
 type digest struct {
-	txns []format.AbortedTxn
+	txns  []format.AbortedTxn
+	until int64 // where the lineage leaves the segment
 	// complete: no marker that is written later can concern the segment. Else the digest holds while the log ends at logEnd.
 	complete bool
 	logEnd   int64
@@ -30,14 +30,14 @@ type digests struct {
 	lru *simplelru.LRU[abi.UUID, *digest]
 }
 
-func (d *digests) get(id abi.UUID, logEnd int64) (*digest, bool) {
+func (d *digests) get(seg piece, logEnd int64) (*digest, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lru == nil {
 		return nil, false
 	}
-	g, ok := d.lru.Get(id)
-	if !ok || !g.complete && g.logEnd != logEnd {
+	g, ok := d.lru.Get(seg.SegmentID)
+	if !ok || g.until != seg.until || !g.complete && g.logEnd != logEnd {
 		return nil, false
 	}
 	return g, true
@@ -78,13 +78,13 @@ func (r *Reader) digested(ctx context.Context, rd *read, from, upper int64) (fou
 }
 
 // digest gives a segment's digest, made now where it is not known. looked is the number of indexes that it took.
-func (r *Reader) digest(ctx context.Context, rd *read, seg *rlmm.Segment) (g *digest, looked int, err error) {
+func (r *Reader) digest(ctx context.Context, rd *read, seg piece) (g *digest, looked int, err error) {
 	end := rd.part.Offsets.LogEnd
-	if g, ok := r.digests.get(seg.SegmentID, end); ok {
+	if g, ok := r.digests.get(seg, end); ok {
 		return g, 0, nil
 	}
-	g = &digest{logEnd: end}
-	upper := seg.EndOffset + 1
+	g = &digest{logEnd: end, until: seg.until}
+	upper := seg.until
 	if g.txns, looked, g.complete, err = r.abortedRemote(ctx, rd, seg, seg.StartOffset, upper); err != nil {
 		return nil, looked, err
 	}

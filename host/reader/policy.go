@@ -3,6 +3,7 @@ package reader
 import (
 	"errors"
 
+	"github.com/rsmhost/rsmhost/host/epoch"
 	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/rlmm"
 )
@@ -19,6 +20,9 @@ type Policy struct {
 	ExactAborted bool
 	// NestedSegments: a lookup finds an offset behind a segment that lies inside a longer one.
 	NestedSegments bool
+	// Lineage: a read of a segment ends where the leader epochs leave the partition's. Kafka holds the offset that is asked for
+	// against them alone, and goes on into what a leader uploaded that had been fenced.
+	Lineage bool
 	// Verify: the CRC of every batch is checked, and a batch that lies about its size is an error. Kafka passes both on.
 	Verify bool
 	// TellingCodes: the code says what is known of a failed remote read. Kafka answers UNKNOWN_SERVER_ERROR to all but a
@@ -35,7 +39,7 @@ type Policy struct {
 }
 
 // Better is the policy of this project.
-var Better = Policy{WholeBatches: true, CrossSegments: true, ExactAborted: true, NestedSegments: true, Verify: true, TellingCodes: true, DataTimes: true, KeepLate: true}
+var Better = Policy{WholeBatches: true, CrossSegments: true, ExactAborted: true, NestedSegments: true, Lineage: true, Verify: true, TellingCodes: true, DataTimes: true, KeepLate: true}
 
 // Kafka43 answers as Apache Kafka 4.3 does, to be held against recorded answers.
 var Kafka43 = Policy{EmptyOnTimeout: true}
@@ -52,6 +56,14 @@ func (p Policy) nextWithTxnIndex(m *rlmm.Partition, epoch int32, offset int64) (
 		return m.NextWithTxnIndex(epoch, offset)
 	}
 	return m.KafkaNextWithTxnIndex(epoch, offset)
+}
+
+// until is the exclusive end of what a read that came to a segment at offset may take of it.
+func (p Policy) until(seg *rlmm.Segment, l epoch.Lineage, offset int64) int64 {
+	if !p.Lineage {
+		return seg.EndOffset + 1
+	}
+	return rlmm.Shared(&seg.SegmentMetadata, l, offset)
 }
 
 // noAborted is the list of aborted transactions of an answer that holds none: null of read_uncommitted, and with Kafka's

@@ -37,7 +37,7 @@ func (r *Reader) remote(ctx context.Context, rd *read) error {
 		if rd.acc.tooBig || found && (!r.policy.CrossSegments || !atEnd || rd.acc.len() >= rd.room) {
 			return nil
 		}
-		at = seg.EndOffset + 1
+		at = seg.until
 		if at >= rd.part.Offsets.LogEnd { // the rest was compacted away, and nothing follows yet
 			return nil
 		}
@@ -74,22 +74,28 @@ func (rd *read) stopped() {
 	rd.tr.Add(rd.tr.Mark(), "stopped", fmt.Sprintf("before %d", rd.acc.next), nil, "the next read begins there, and is told why")
 }
 
+// piece is what the partition's lineage has of a segment.
+type piece struct {
+	*rlmm.Segment
+	until int64 // exclusive
+}
+
 // segment finds the remote segment that holds offset in the partition's lineage.
-func (r *Reader) segment(rd *read, offset int64) (*rlmm.Segment, error) {
+func (r *Reader) segment(rd *read, offset int64) (piece, error) {
 	m := rd.tr.Mark()
 	le, ok := rd.part.Lineage.ForOffset(offset)
 	if !ok {
-		return nil, rd.tr.Fail(m, "epoch", r.noSegment(rd, offset, "no leader epoch covers it"))
+		return piece{}, rd.tr.Fail(m, "epoch", r.noSegment(rd, offset, "no leader epoch covers it"))
 	}
 	traceEpoch(rd, m, le)
 	m = rd.tr.Mark()
 	if rd.part.Remote != nil {
 		if seg, ok := r.policy.lookup(rd.part.Remote, le.Epoch, offset); ok {
 			traceSegment(rd, m, seg)
-			return seg, nil
+			return piece{seg, r.policy.until(seg, rd.part.Lineage, offset)}, nil
 		}
 	}
-	return nil, rd.tr.Fail(m, "segment", r.noSegment(rd, offset, fmt.Sprintf("no finished segment of leader epoch %d", le.Epoch)))
+	return piece{}, rd.tr.Fail(m, "segment", r.noSegment(rd, offset, fmt.Sprintf("no finished segment of leader epoch %d", le.Epoch)))
 }
 
 func (r *Reader) noSegment(rd *read, offset int64, why string) error {
@@ -123,17 +129,17 @@ func (r *Reader) notGone(rd *read, offset int64) string {
 }
 
 // readSegment appends what seg holds from offset on, as far as there is room. It reports whether it came to the
-// segment's end.
-func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, offset int64) (atEnd bool, err error) {
-	entry, pos, err := r.position(ctx, rd, seg, offset)
+// segment's end, or to where the lineage leaves it.
+func (r *Reader) readSegment(ctx context.Context, rd *read, seg piece, offset int64) (atEnd bool, err error) {
+	entry, pos, err := r.position(ctx, rd, seg.Segment, offset)
 	if err != nil {
 		return false, err
 	}
 	room := rd.room - rd.acc.len()
-	obj := r.log(seg)
+	obj := r.log(seg.Segment)
 	defer obj.Close()
 	obj.Expect(min(pos+firstRead+room, seg.SizeBytes))
-	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, first: firstRead, strict: r.policy.Verify, start: pos, mem: rd.mem}
+	w := &window{obj: obj, seg: seg.Segment, size: seg.SizeBytes, first: firstRead, strict: r.policy.Verify, start: pos, mem: rd.mem}
 	if w.buf, err = rd.mem.get(ctx, int(min(room+firstRead, max(seg.SizeBytes-pos, 1)))); err != nil {
 		return false, err
 	}
@@ -158,7 +164,7 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, o
 		traceSource(rd, r.store.Name, obj)
 		return false, rd.tr.Fail(m, "transfer", err)
 	}
-	if !ok {
+	if !ok || h.BaseOffset >= seg.until {
 		traceSource(rd, r.store.Name, obj)
 		traceNothing(rd, m, seg, offset)
 		return true, nil
@@ -174,17 +180,23 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg *rlmm.Segment, o
 	traceSource(rd, r.store.Name, obj)
 	traceTransfer(rd, m, w, at-pos)
 	if rd.acc.len() == 0 {
-		rd.acc.seg, rd.acc.pos = seg, at
+		rd.acc.seg, rd.acc.pos = seg.Segment, at
 	}
 	kept = rd.acc.buf == nil
-	n, err := r.take(ctx, rd, w, room)
+	n, err := r.take(ctx, rd, w, room, seg.until)
 	if n > 0 {
 		rd.acc.segs = append(rd.acc.segs, seg)
 	}
 	if err == nil {
 		err = failed // what came before is good
 	}
-	return at+n >= w.size, err
+	return at+n >= w.size || leaves(w.buf.B[n:w.n], seg.until), err
+}
+
+// leaves reports whether b goes on with a batch at or above until.
+func leaves(b []byte, until int64) bool {
+	h, err := format.ParseBatchHeader(b)
+	return err == nil && h.BaseOffset >= until
 }
 
 // fits says whether a first batch of this size may be taken: one that is larger than the room may only as the first of a
@@ -199,11 +211,11 @@ func (rd *read) fits(size int64) bool {
 }
 
 // take moves what the policy lets through from the window into the answer, and gives its size.
-func (r *Reader) take(ctx context.Context, rd *read, w *window, room int64) (int64, error) {
+func (r *Reader) take(ctx context.Context, rd *read, w *window, room, until int64) (int64, error) {
 	m := rd.tr.Mark()
 	before := rd.acc
 	rd.acc.codecs = 0
-	n, err := r.accept(rd, w.buf.B[:w.n], room)
+	n, err := r.accept(rd, w.buf.B[:w.n], room, until)
 	if rd.acc.buf == nil {
 		rd.acc.begin(w.buf, n)
 	} else if n > 0 {
@@ -222,15 +234,15 @@ func (r *Reader) take(ctx context.Context, rd *read, w *window, room int64) (int
 	return n, nil
 }
 
-// accept says how many bytes of b, which begins with a batch, go into the answer: whole batches, verified, or with
-// Kafka's policy all that there is room for. The first batch may exceed the room.
-func (r *Reader) accept(rd *read, b []byte, room int64) (int64, error) {
+// accept says how many bytes of b, which begins with a batch, go into the answer: whole batches below until, verified, or
+// with Kafka's policy all that there is room for. The first batch may exceed the room.
+func (r *Reader) accept(rd *read, b []byte, room, until int64) (int64, error) {
 	w := format.Walk(b)
 	n := int64(0)
 	for w.Next() {
 		h := w.Header()
 		size := h.Size()
-		if n+size > room && (n > 0 || rd.acc.len() > 0) {
+		if n+size > room && (n > 0 || rd.acc.len() > 0) || r.policy.Lineage && h.BaseOffset >= until {
 			break
 		}
 		if r.policy.Verify {

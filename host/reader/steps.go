@@ -146,11 +146,15 @@ func thrownAway(n int64) string {
 	return trace.Bytes(n) + " before the offset thrown away"
 }
 
-func traceNothing(rd *read, m trace.Mark, seg *rlmm.Segment, offset int64) {
+func traceNothing(rd *read, m trace.Mark, seg piece, offset int64) {
 	if !rd.tr.On() {
 		return
 	}
-	rd.tr.Add(m, "batches", "0", nil, "none at or above %d up to the segment's end at %d", offset, seg.EndOffset)
+	where := "the segment's end"
+	if seg.until <= seg.EndOffset {
+		where = "the end of the lineage in it"
+	}
+	rd.tr.Add(m, "batches", "0", nil, "none at or above %d up to %s at %d", offset, where, seg.until-1)
 }
 
 func traceBatches(rd *read, m trace.Mark, before *accumulator, n int64, verified bool) {

@@ -36,6 +36,23 @@ func WithinLineage(s *abi.SegmentMetadata, l epoch.Lineage, logEnd int64) bool {
 	return true
 }
 
+// Shared is the exclusive end of the stretch from offset on in which a segment and the lineage have the same leader epochs:
+// the segment's end, or where it goes on with what a leader wrote that had been fenced. The two agree at offset.
+func Shared(s *abi.SegmentMetadata, l epoch.Lineage, offset int64) int64 {
+	end := s.EndOffset + 1
+	own := epoch.Of(s.LeaderEpochs)
+	for _, starts := range [][]abi.LeaderEpoch{own.From(offset), l.From(offset)} {
+		for _, e := range starts {
+			a, _ := own.ForOffset(e.StartOffset)
+			b, _ := l.ForOffset(e.StartOffset)
+			if e.StartOffset > offset && a.Epoch != b.Epoch {
+				end = min(end, e.StartOffset)
+			}
+		}
+	}
+	return end
+}
+
 // follows checks what comes behind own[i] = cache[at]: the same epoch in both, or the end of the segment before the next
 // epoch begins.
 func follows(own, cache []abi.LeaderEpoch, i, at int, end int64) bool {

@@ -62,6 +62,33 @@ func TestWithinLineage(t *testing.T) {
 
 // The tests O1 to O4 are those of RemoteLogManagerTest; O5, the log start at start-up, is the catalog's.
 
+// TestShared: where a segment leaves the lineage, from an offset on where both have the same epoch.
+func TestShared(t *testing.T) {
+	log := lineage(0, 0, 2, 20, 4, 40)
+	for _, tt := range []struct {
+		name       string
+		own        []int64
+		start, end int64
+		from, want int64
+	}{
+		{"of one epoch", []int64{0, 0}, 0, 9, 5, 10},
+		{"up to where the next epoch begins", []int64{0, 0}, 0, 19, 5, 20},
+		{"of several", []int64{0, 10, 2, 20, 4, 40}, 10, 59, 12, 60},
+		{"the old epoch goes on", []int64{0, 0}, 0, 29, 5, 20},
+		{"a later one goes on", []int64{0, 10, 2, 20}, 10, 49, 12, 40},
+		{"an epoch that the log has not", []int64{0, 10, 1, 15}, 10, 29, 12, 15},
+		{"the next epoch, too early", []int64{0, 10, 2, 15}, 10, 29, 12, 15},
+		{"the next epoch, too late", []int64{0, 10, 2, 25}, 10, 29, 12, 20},
+		{"an epoch that wrote nothing", []int64{0, 10, 1, 20, 2, 20}, 10, 29, 12, 30},
+		{"the front is not asked about", []int64{1, 10, 2, 20}, 10, 29, 20, 30},
+	} {
+		s := announce(1, tt.start, tt.end, tt.own...)
+		if got := Shared(&s.SegmentMetadata, log, tt.from); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
 func highest(t *testing.T, cache epoch.Lineage, events ...any) string {
 	t.Helper()
 	e, h := partition(t, events...).HighestInLineage(cache, 1000)
