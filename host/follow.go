@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,8 +26,7 @@ func (c *current) Find(ctx context.Context, topic string, id abi.UUID, partition
 // openMetadata looks at the metadata source for the first time; source may be empty.
 func (h *Host) openMetadata(ctx context.Context, source string) error {
 	if source == "" {
-		h.catalog.Store(newCatalog(rlmm.NewStore(), h.dirs, h.nodeID, h.epochs, nil))
-		return nil
+		return h.Look(ctx)
 	}
 	kind, path, ok := strings.Cut(source, ":")
 	if !ok || kind != "dir" {
@@ -36,29 +36,65 @@ func (h *Host) openMetadata(ctx context.Context, source string) error {
 	return h.Look(ctx)
 }
 
-// Look looks at the metadata source again: what came since the last look can be read when it returns. Fetches that run go
-// on with what they began with.
+// Look looks at the metadata source and the log directories again: what came since the last look can be read when it
+// returns. Fetches that run go on with what they began with.
 //
-// Errors: those of rlmm.Dir.Look. What was known before stays in force.
+// Errors: those of rlmm.Dir.Look and locallog.Dir.Look, joined. What could not be read stays as it was.
 func (h *Host) Look(ctx context.Context) error {
 	h.looking.Lock()
 	defer h.looking.Unlock()
+	metaErr, metaChanged, reloaded := h.lookAtMetadata(ctx)
+	dirsErr, dirsChanged := h.lookAtLogDirs()
+	old := h.catalog.Load()
+	if old == nil || metaChanged || dirsChanged {
+		if reloaded {
+			old = nil // it may be of another cluster
+		}
+		h.catalog.Store(newCatalog(h.metadata(), h.dirs, h.nodeID, h.epochs, old))
+	}
+	return errors.Join(metaErr, dirsErr)
+}
+
+// metadata is what the source told; nothing without one.
+func (h *Host) metadata() *rlmm.Store {
 	if h.meta == nil {
-		return nil
+		return rlmm.NewStore()
+	}
+	return h.meta.Store()
+}
+
+func (h *Host) lookAtMetadata(ctx context.Context) (err error, changed, reloaded bool) {
+	if h.meta == nil {
+		return nil, false, false
 	}
 	r, err := h.meta.Look(ctx)
 	for _, p := range r.Problems {
 		h.log.Warn("metadata passed over", "where", p.String())
 	}
-	old := h.catalog.Load()
-	if old == nil || r.Records > 0 || r.Reloaded { // what was read before a failure counts too
+	changed = r.Records > 0 || r.Reloaded // what was read before a failure counts too
+	if changed {
 		h.log.Debug("metadata read", "partitions", r.Partitions, "records", r.Records, "dropped", r.Dropped, "reloaded", r.Reloaded)
-		if r.Reloaded {
-			old = nil // it may be of another cluster
-		}
-		h.catalog.Store(newCatalog(h.meta.Store(), h.dirs, h.nodeID, h.epochs, old))
 	}
-	return err
+	return err, changed, r.Reloaded
+}
+
+func (h *Host) lookAtLogDirs() (err error, changed bool) {
+	if h.catalog.Load() == nil { // they were opened a moment ago
+		return nil, false
+	}
+	var errs []error
+	for i, d := range h.dirs {
+		next, err := d.Look()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if next != d {
+			h.tellFindings(next, d)
+			h.dirs[i], changed = next, true
+		}
+	}
+	return errors.Join(errs...), changed
 }
 
 // Report says what the metadata source held; nil where there is none.
@@ -74,7 +110,7 @@ func (h *Host) Report() *rlmm.Report {
 
 // follow looks again every interval until Close. 0: never.
 func (h *Host) follow(interval time.Duration) {
-	if interval <= 0 || h.meta == nil {
+	if interval <= 0 {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -108,10 +144,10 @@ func (h *Host) lookEvery(ctx context.Context, interval time.Duration) {
 			return
 		case err != nil && err.Error() != wrong:
 			wrong = err.Error()
-			h.log.Warn("metadata can't be read again; what was read stays", "error", err)
+			h.log.Warn("what is on disk can't be read again; what was read stays", "error", err)
 		case err == nil && wrong != "":
 			wrong = ""
-			h.log.Warn("metadata can be read again")
+			h.log.Warn("what is on disk can be read again")
 		}
 	}
 }

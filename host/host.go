@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -89,11 +90,11 @@ type Host struct {
 	reader  *reader.Reader
 	store   *reader.Store  // nil: none
 	plugin  *plugin.Plugin // nil: none
-	dirs    []*locallog.Dir
 	nodeID  int32
 
-	looking sync.Mutex // guards meta; one look at a time
-	meta    *rlmm.Dir  // nil: no metadata source
+	looking sync.Mutex      // guards what follows; one look at a time
+	meta    *rlmm.Dir       // nil: no metadata source
+	dirs    []*locallog.Dir // the newest view of each
 
 	closers []func() error // in the order of opening
 }
@@ -143,7 +144,7 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 		policy = reader.Kafka43
 	}
 	h.reader = reader.New(reader.Options{Catalog: h.catalog, Store: h.store, Indexes: indexes, Policy: policy,
-		Threads: cfg.ReaderThreads, Pending: cfg.ReaderPending, Quota: cfg.Quota, Wait: cfg.RemoteWait, Memory: h.memory})
+		Threads: cfg.ReaderThreads, Pending: cfg.ReaderPending, Quota: cfg.Quota, Wait: cfg.RemoteWait, Memory: h.memory, Look: h.Look})
 	h.closers = append(h.closers, func() error { h.reader.Close(); return nil })
 	h.follow(cfg.RefreshInterval)
 	return nil
@@ -152,26 +153,42 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 // openLogDirs opens the local tier and gives the broker's node id: that of the first directory that knows it, else 1.
 func (h *Host) openLogDirs(paths []string) (nodeID int32, err error) {
 	nodeID = -1
+	h.closers = append(h.closers, h.closeLogDirs)
 	for _, path := range paths {
 		d, err := locallog.OpenDir(path)
 		if err != nil {
 			return 0, err
 		}
-		h.closers = append(h.closers, d.Close)
 		h.dirs = append(h.dirs, d)
 		if nodeID < 0 {
 			nodeID = d.NodeID
 		}
-		for _, l := range d.Logs() {
-			for _, f := range l.Findings {
-				h.log.Warn("local log", "partition", l.ID.String(), "finding", f)
-			}
-		}
+		h.tellFindings(d, nil)
 	}
 	if nodeID < 0 {
 		nodeID = 1
 	}
 	return nodeID, nil
+}
+
+// tellFindings logs what a broker would repair, of the logs that are not in an older view.
+func (h *Host) tellFindings(d, old *locallog.Dir) {
+	for _, l := range d.Logs() {
+		if old != nil && slices.Contains(old.Logs(), l) {
+			continue
+		}
+		for _, f := range l.Findings {
+			h.log.Warn("local log", "partition", l.ID.String(), "finding", f)
+		}
+	}
+}
+
+func (h *Host) closeLogDirs() error {
+	var errs []error
+	for _, d := range h.dirs {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // openStore starts the plugin, or takes the built-in backend.

@@ -31,7 +31,8 @@ type Reader struct {
 	quota   *quota
 	late    lateReads
 	digests digests
-	wait    time.Duration // 0: as long as the request's context
+	wait    time.Duration               // 0: as long as the request's context
+	look    func(context.Context) error // nil: nothing can be looked at again
 	buffers *budget.Pool
 }
 
@@ -47,6 +48,9 @@ type Options struct {
 	// Wait is remote.fetch.max.wait.ms: a fetch is answered then without what is not ready, which goes on for the retry.
 	// 0: a fetch waits as long as its context.
 	Wait time.Duration
+	// Look looks at metadata and log directories again: a read that finds an object gone asks for it, since retention may
+	// have deleted the object. nil: nothing can be looked at again.
+	Look func(ctx context.Context) error
 	// Memory is the budget that buffers are taken from. nil: there is none.
 	Memory *budget.Pool
 }
@@ -57,7 +61,7 @@ func New(o Options) *Reader {
 		o.Memory = budget.New(0)
 	}
 	r := &Reader{catalog: o.Catalog, store: o.Store, indexes: o.Indexes, policy: o.Policy, pool: newPool(o.Threads, o.Pending),
-		quota: newQuota(o.Quota, nil), wait: o.Wait, buffers: o.Memory}
+		quota: newQuota(o.Quota, nil), wait: o.Wait, look: o.Look, buffers: o.Memory}
 	r.buffers.OnShortage(r.late.shed)
 	return r
 }
@@ -79,6 +83,7 @@ type read struct {
 	req   *FetchPartition
 	out   *PartitionData
 	part  *Partition
+	asked locality.Request
 	ans   locality.Answer
 	iso   locality.Isolation
 	tr    *trace.Trace
@@ -133,8 +138,9 @@ func (r *Reader) begin(ctx, patience context.Context, req *FetchRequest, rd *rea
 		return 0
 	}
 	rd.part, rd.out.Topic, rd.out.TopicID = part, part.ID.Topic, part.ID.TopicID
-	rd.ans = locality.Check(locality.Request{Offset: rd.req.Offset, CurrentLeaderEpoch: rd.req.CurrentLeaderEpoch,
-		LastFetchedEpoch: rd.req.LastFetchedEpoch, Replica: req.ReplicaID, Isolation: req.Isolation}, part.Offsets, part.Lineage)
+	rd.asked = locality.Request{Offset: rd.req.Offset, CurrentLeaderEpoch: rd.req.CurrentLeaderEpoch,
+		LastFetchedEpoch: rd.req.LastFetchedEpoch, Replica: req.ReplicaID, Isolation: req.Isolation}
+	rd.ans = locality.Check(rd.asked, part.Offsets, part.Lineage)
 	r.traceLocality(rd, m)
 	return r.act(ctx, rd)
 }

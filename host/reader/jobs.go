@@ -72,7 +72,11 @@ func (r *Reader) run(ctx context.Context, client string, rd *read) error {
 	}
 	var failed error
 	err := r.pool.do(ctx, client, func() {
-		if failed = r.remote(ctx, rd); failed == nil {
+		failed = r.remote(ctx, rd)
+		if r.vanished(rd, failed) {
+			failed = r.afterLook(ctx, rd, failed)
+		}
+		if failed == nil {
 			failed = r.finishRemote(ctx, rd)
 		}
 	})
