@@ -2,7 +2,7 @@ package reader
 
 import (
 	"context"
-	"slices"
+	"iter"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
@@ -22,7 +22,7 @@ type batchRef struct {
 // between the two (KAFKA-17637).
 func (q *offsetQuery) byTime(ctx context.Context, ts int64) (place, error) {
 	start := q.part.Offsets.LogStart
-	for _, seg := range q.remoteSegments() {
+	for seg := range q.remoteSegments() {
 		if seg.MaxTimestampMs < ts || seg.EndOffset < start {
 			continue
 		}
@@ -37,16 +37,24 @@ func (q *offsetQuery) byTime(ctx context.Context, ts int64) (place, error) {
 	return q.localByTime(ts, max(start, q.part.Offsets.LocalStart))
 }
 
-// remoteSegments are the finished segments of the partition's lineage that begin below the local tier, by start offset.
-func (q *offsetQuery) remoteSegments() []*rlmm.Segment {
-	if q.part.Remote == nil {
-		return nil
+// remoteSegments goes over the finished segments of the partition's lineage that begin below the local tier, by start
+// offset.
+func (q *offsetQuery) remoteSegments() iter.Seq[*rlmm.Segment] {
+	return func(yield func(*rlmm.Segment) bool) {
+		if q.part.Remote == nil {
+			return
+		}
+		o := q.part.Offsets
+		for s := range q.part.Remote.All() {
+			if s.State != format.CopySegmentFinished || o.LocalBase >= 0 && s.StartOffset >= o.LocalBase ||
+				!rlmm.WithinLineage(&s.SegmentMetadata, q.part.Lineage, o.LogEnd) {
+				continue
+			}
+			if !yield(s) {
+				return
+			}
+		}
 	}
-	o := q.part.Offsets
-	return slices.DeleteFunc(q.part.Remote.Segments(), func(s *rlmm.Segment) bool {
-		return s.State != format.CopySegmentFinished || o.LocalBase >= 0 && s.StartOffset >= o.LocalBase ||
-			!rlmm.WithinLineage(&s.SegmentMetadata, q.part.Lineage, o.LogEnd)
-	})
 }
 
 // inSegment looks in one remote segment, from where its time index points to.
@@ -65,8 +73,16 @@ func (q *offsetQuery) inSegment(ctx context.Context, seg *rlmm.Segment, ts, star
 }
 
 // timePosition is where in the segment a search for ts begins: the time index names an offset, the offset index its
-// position.
+// position. An index that is damaged or missing costs a search from the segment's begin; Kafka fails.
 func (q *offsetQuery) timePosition(ctx context.Context, seg *rlmm.Segment, ts, start int64) (int64, error) {
+	pos, err := q.indexedPosition(ctx, seg, ts, start)
+	if k := abi.KindOf(err); q.r.policy.DataTimes && (k == abi.Corrupt || k == abi.NotFound) {
+		return 0, nil
+	}
+	return pos, err
+}
+
+func (q *offsetQuery) indexedPosition(ctx context.Context, seg *rlmm.Segment, ts, start int64) (int64, error) {
 	var used transfer.Evidence
 	times, _, err := q.r.indexes.Time(ctx, &seg.SegmentMetadata, q.r.index(seg, abi.TimeIndex, &used))
 	if err != nil {
@@ -113,103 +129,6 @@ func (q *offsetQuery) localByTime(ts, start int64) (p place, err error) {
 		return stop, err
 	})
 	return p, err
-}
-
-// maxTimestamp finds the first record with the greatest timestamp.
-func (q *offsetQuery) maxTimestamp(ctx context.Context) (place, error) {
-	if q.r.policy.DataTimes {
-		return q.maxOfBoth(ctx)
-	}
-	return q.kafkaMax()
-}
-
-// kafkaMax is Kafka's answer: the first local segment with the greatest timestamp, and in it the first batch that has it,
-// transaction markers and records below the log start included.
-func (q *offsetQuery) kafkaMax() (place, error) {
-	if q.part.Local == nil {
-		return nowhere, nil
-	}
-	best, first := int64(-1), (*locallog.Batch)(nil)
-	for _, s := range q.part.Local.Segments() {
-		ts, b, err := s.MaxTimestamp()
-		if err != nil {
-			return nowhere, err
-		}
-		if ts > best {
-			best, first = ts, b
-		}
-	}
-	if first == nil {
-		return nowhere, nil
-	}
-	p, _, err := q.inBatch(batchRef{&first.BatchHeader, first.Bytes}, best, 0)
-	return p, err
-}
-
-// maxOfBoth looks through both tiers, newest segments first, for the data record with the greatest timestamp between log
-// start and bound; of several the first.
-func (q *offsetQuery) maxOfBoth(ctx context.Context) (place, error) {
-	best := nowhere
-	better := func(b batchRef) (bool, error) {
-		p, ok, err := q.maxInBatch(b)
-		if ok && (p.timestamp > best.timestamp || p.timestamp == best.timestamp && p.offset < best.offset) {
-			best = p
-		}
-		return false, err
-	}
-	candidate := func(h *format.BatchHeader) bool {
-		return h.MaxTimestamp >= best.timestamp && h.MaxTimestamp >= 0 && !h.IsControl()
-	}
-	if q.part.Local != nil {
-		err := q.part.Local.Scan(q.part.Offsets.LogStart, func(b *locallog.Batch) (bool, error) {
-			if !candidate(&b.BatchHeader) {
-				return false, nil
-			}
-			return better(batchRef{&b.BatchHeader, b.Bytes})
-		})
-		if err != nil {
-			return nowhere, err
-		}
-	}
-	segs := q.remoteSegments()
-	slices.SortStableFunc(segs, func(a, b *rlmm.Segment) int { return int(min(1, max(-1, b.MaxTimestampMs-a.MaxTimestampMs))) })
-	for _, seg := range segs {
-		if seg.MaxTimestampMs < best.timestamp || seg.EndOffset < q.part.Offsets.LogStart {
-			continue
-		}
-		err := q.r.inPool(ctx, func() error {
-			return q.r.scanSegment(ctx, seg, 0, func(b batchRef) (bool, error) {
-				if !candidate(b.BatchHeader) {
-					return false, nil
-				}
-				return better(b)
-			})
-		})
-		if err != nil {
-			return nowhere, err
-		}
-	}
-	return best, nil
-}
-
-// maxInBatch is the first readable record of b with the greatest timestamp among those that are readable.
-func (q *offsetQuery) maxInBatch(b batchRef) (place, bool, error) {
-	bytes, err := b.bytes()
-	if err != nil {
-		return nowhere, false, err
-	}
-	records, err := format.Records(bytes, 0)
-	if err != nil {
-		return nowhere, false, err
-	}
-	best, ok := nowhere, false
-	for i := range records {
-		rec := &records[i]
-		if rec.Offset >= q.part.Offsets.LogStart && rec.Offset < q.bound && rec.Timestamp > best.timestamp {
-			best, ok = place{rec.Offset, rec.Timestamp, b.LeaderEpoch}, true
-		}
-	}
-	return best, ok, nil
 }
 
 // inPool runs fn as a remote read does: when its turn comes.
