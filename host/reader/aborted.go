@@ -42,7 +42,7 @@ func (r *Reader) addAborted(ctx context.Context, rd *read) error {
 func (r *Reader) scanned(ctx context.Context, rd *read, from, upper int64) (found []format.AbortedTxn, looked int, err error) {
 	complete := false
 	if rd.acc.seg != nil {
-		if found, looked, complete, err = r.abortedRemote(ctx, rd, piece{rd.acc.seg, rd.acc.seg.EndOffset + 1}, from, upper); err != nil {
+		if found, looked, complete, err = r.abortedRemote(ctx, rd, whole(rd.acc.seg), from, upper); err != nil {
 			return nil, looked, err
 		}
 	}

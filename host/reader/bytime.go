@@ -153,7 +153,7 @@ func (r *Reader) scanSegment(ctx context.Context, seg *rlmm.Segment, pos int64, 
 	if err != nil {
 		return err
 	}
-	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, strict: true, first: scanAhead, start: pos, mem: mem, buf: buf}
+	w := &window{obj: obj, seg: whole(seg), size: seg.SizeBytes, strict: true, first: scanAhead, start: pos, mem: mem, buf: buf}
 	defer func() { w.buf.Release() }()
 	for {
 		h, ok, err := w.header(ctx, pos)

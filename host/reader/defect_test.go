@@ -252,7 +252,7 @@ func TestDefect9TransactionIndexScans(t *testing.T) {
 			}
 			if policy == Better {
 				first := remotePartition(t, segs...).Remote.Segments()[0]
-				if _, n, err := r.digest(context.Background(), &read{part: remotePartition(t, segs...)}, piece{first, first.EndOffset + 1}); n != 0 || err != nil {
+				if _, n, err := r.digest(context.Background(), &read{part: remotePartition(t, segs...)}, whole(first)); n != 0 || err != nil {
 					t.Errorf("flagged %v: an eleventh read looks at %d indexes, %v", flagged, n, err)
 				}
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/locallog"
@@ -85,7 +84,7 @@ func (r *Reader) copyLocal(ctx context.Context, rd *read, span locallog.Span, n 
 	if rd.acc.len() == 0 {
 		rd.acc.local, rd.acc.pos = &span, span.Pos
 	}
-	took, err := r.accept(rd, b, n, math.MaxInt64)
+	took, err := r.accept(rd, b, n, nil)
 	rd.acc.n += took
 	rd.acc.wentLocal = rd.acc.wentLocal || took > 0
 	if err != nil {

@@ -80,6 +80,17 @@ type piece struct {
 	until int64 // exclusive
 }
 
+// whole is a segment as its metadata has it.
+func whole(s *rlmm.Segment) piece { return piece{s, s.EndOffset + 1} }
+
+// strays is an error for a batch whose offsets are not the segment's.
+func (s piece) strays(h *format.BatchHeader) error {
+	if h.BaseOffset >= s.StartOffset && h.LastOffset <= s.EndOffset {
+		return nil
+	}
+	return abi.Errorf("", "", abi.Corrupt, "batch %d-%d lies outside of the segment's offsets, %d-%d", h.BaseOffset, h.LastOffset, s.StartOffset, s.EndOffset)
+}
+
 // segment finds the remote segment that holds offset in the partition's lineage.
 func (r *Reader) segment(rd *read, offset int64) (piece, error) {
 	m := rd.tr.Mark()
@@ -139,7 +150,7 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg piece, offset in
 	obj := r.log(seg.Segment)
 	defer obj.Close()
 	obj.Expect(min(pos+firstRead+room, seg.SizeBytes))
-	w := &window{obj: obj, seg: seg.Segment, size: seg.SizeBytes, first: firstRead, strict: r.policy.Verify, start: pos, mem: rd.mem}
+	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, first: firstRead, strict: r.policy.Verify, start: pos, mem: rd.mem}
 	if w.buf, err = rd.mem.get(ctx, int(min(room+firstRead, max(seg.SizeBytes-pos, 1)))); err != nil {
 		return false, err
 	}
@@ -183,20 +194,14 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg piece, offset in
 		rd.acc.seg, rd.acc.pos = seg.Segment, at
 	}
 	kept = rd.acc.buf == nil
-	n, err := r.take(ctx, rd, w, room, seg.until)
+	n, err := r.take(ctx, rd, w, room, seg)
 	if n > 0 {
 		rd.acc.segs = append(rd.acc.segs, seg)
 	}
 	if err == nil {
 		err = failed // what came before is good
 	}
-	return at+n >= w.size || leaves(w.buf.B[n:w.n], seg.until), err
-}
-
-// leaves reports whether b goes on with a batch at or above until.
-func leaves(b []byte, until int64) bool {
-	h, err := format.ParseBatchHeader(b)
-	return err == nil && h.BaseOffset >= until
+	return at+n >= w.size || w.leaves(n, seg.until), err
 }
 
 // fits says whether a first batch of this size may be taken: one that is larger than the room may only as the first of a
@@ -211,11 +216,11 @@ func (rd *read) fits(size int64) bool {
 }
 
 // take moves what the policy lets through from the window into the answer, and gives its size.
-func (r *Reader) take(ctx context.Context, rd *read, w *window, room, until int64) (int64, error) {
+func (r *Reader) take(ctx context.Context, rd *read, w *window, room int64, seg piece) (int64, error) {
 	m := rd.tr.Mark()
 	before := rd.acc
 	rd.acc.codecs = 0
-	n, err := r.accept(rd, w.buf.B[:w.n], room, until)
+	n, err := r.accept(rd, w.buf.B[:w.n], room, &seg)
 	if rd.acc.buf == nil {
 		rd.acc.begin(w.buf, n)
 	} else if n > 0 {
@@ -234,21 +239,24 @@ func (r *Reader) take(ctx context.Context, rd *read, w *window, room, until int6
 	return n, nil
 }
 
-// accept says how many bytes of b, which begins with a batch, go into the answer: whole batches below until, verified, or
-// with Kafka's policy all that there is room for. The first batch may exceed the room.
-func (r *Reader) accept(rd *read, b []byte, room, until int64) (int64, error) {
+// accept says how many bytes of b, which begins with a batch, go into the answer: whole batches, verified, or with Kafka's
+// policy all that there is room for. The first batch may exceed the room. seg is the remote segment that b is of; nil: none.
+func (r *Reader) accept(rd *read, b []byte, room int64, seg *piece) (int64, error) {
 	w := format.Walk(b)
 	n := int64(0)
 	for w.Next() {
 		h := w.Header()
 		size := h.Size()
-		if n+size > room && (n > 0 || rd.acc.len() > 0) || r.policy.Lineage && h.BaseOffset >= until {
+		if n+size > room && (n > 0 || rd.acc.len() > 0) {
 			break
 		}
 		if r.policy.Verify {
-			if err := format.VerifyBatch(h, w.Bytes()); err != nil {
+			if err := rd.verify(h, w.Bytes(), seg); err != nil {
 				return n, err
 			}
+		}
+		if seg != nil && r.policy.Lineage && h.BaseOffset >= seg.until {
+			break
 		}
 		rd.acc.saw(h)
 		n += size
@@ -260,6 +268,26 @@ func (r *Reader) accept(rd *read, b []byte, room, until int64) (int64, error) {
 		return 0, w.Err()
 	}
 	return n, nil
+}
+
+// verify holds a batch against its CRC, and what no CRC covers against what else is known: base offset and leader epoch.
+func (rd *read) verify(h *format.BatchHeader, b []byte, seg *piece) error {
+	if err := format.VerifyBatch(h, b); err != nil {
+		return err
+	}
+	if rd.acc.batches > 0 && h.BaseOffset < rd.acc.next {
+		return abi.Errorf("", "", abi.Corrupt, "batch %d-%d comes behind offset %d", h.BaseOffset, h.LastOffset, rd.acc.next-1)
+	}
+	if seg == nil || h.LeaderEpoch == epoch.Undefined { // the latter: of before there were epochs
+		return nil
+	}
+	if err := seg.strays(h); err != nil {
+		return err
+	}
+	if le, ok := rd.part.Lineage.ForOffset(h.BaseOffset); ok && h.BaseOffset < seg.until && le.Epoch != h.LeaderEpoch {
+		return abi.Errorf("", "", abi.Corrupt, "batch %d-%d says leader epoch %d, and the offset was written in epoch %d", h.BaseOffset, h.LastOffset, h.LeaderEpoch, le.Epoch)
+	}
+	return nil
 }
 
 // position is where in the segment a read of offset begins, by an entry of its offset index.

@@ -9,7 +9,6 @@ import (
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/budget"
 	"github.com/rsmhost/rsmhost/host/format"
-	"github.com/rsmhost/rsmhost/host/rlmm"
 	"github.com/rsmhost/rsmhost/host/transfer"
 )
 
@@ -27,7 +26,7 @@ const (
 //	                     [    buf     ]
 type window struct {
 	obj    *transfer.Object
-	seg    *rlmm.Segment
+	seg    piece
 	size   int64 // where the segment ends: as its metadata says; not strict: or where it turned out to
 	strict bool  // a segment that ends early is an error, and not only its end
 	first  int64 // how much is read at once while the first batch is looked for
@@ -110,6 +109,9 @@ func (w *window) header(ctx context.Context, pos int64) (format.BatchHeader, boo
 	case pos+h.Size() > w.size || h.Size() > maxBatchSize:
 		return h, false, w.bad(pos, fmt.Errorf("batch %d-%d claims %d bytes", h.BaseOffset, h.LastOffset, h.Size()))
 	}
+	if err := w.seg.strays(&h); w.strict && err != nil {
+		return h, false, w.corrupt(pos, err)
+	}
 	return h, true, nil
 }
 
@@ -158,17 +160,52 @@ func (w *window) findFrom(ctx context.Context, entry, pos, offset int64) (int64,
 	return w.find(ctx, pos, offset)
 }
 
+// leaves reports whether a batch at or above offset until begins n bytes into the window.
+func (w *window) leaves(n, until int64) bool {
+	h, err := format.ParseBatchHeader(w.buf.B[n:w.n])
+	return err == nil && h.BaseOffset >= until && w.seg.strays(&h) == nil
+}
+
 // find looks from pos on for the first batch that ends at or after offset. It reports false where the segment holds
 // none.
 func (w *window) find(ctx context.Context, pos, offset int64) (int64, format.BatchHeader, bool, error) {
+	passed, at := format.BatchHeader{}, int64(-1) // the last one that ends before offset
 	for {
 		h, ok, err := w.header(ctx, pos)
-		if !ok || err != nil {
+		if err != nil {
 			return pos, h, false, err
 		}
-		if h.LastOffset >= offset {
-			return pos, h, true, nil
+		if !ok || h.LastOffset >= offset {
+			if at >= 0 && (!ok || h.BaseOffset > offset) {
+				err = w.verify(ctx, at, &passed)
+			}
+			return pos, h, ok && err == nil, err
 		}
+		passed, at = h, pos
 		pos += h.Size()
 	}
+}
+
+// verify checks the CRC of a batch that was passed over, and behind which offset is not found: that it ends before offset
+// must not be a damaged header's word.
+func (w *window) verify(ctx context.Context, pos int64, h *format.BatchHeader) error {
+	if !w.strict {
+		return nil
+	}
+	b := w.buf.B[max(0, pos-w.start):w.n]
+	if pos < w.start || int64(len(b)) < h.Size() { // it is not in the window as a whole
+		buf, err := w.mem.get(ctx, int(h.Size()))
+		if err != nil {
+			return err
+		}
+		defer buf.Release()
+		b = buf.B[:h.Size()]
+		if _, err := w.obj.ReadAt(ctx, b, pos); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	if err := format.VerifyBatch(h, b); err != nil {
+		return w.corrupt(pos, err)
+	}
+	return nil
 }
