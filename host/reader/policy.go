@@ -6,6 +6,7 @@ import (
 	"github.com/rsmhost/rsmhost/host/epoch"
 	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/rlmm"
+	"github.com/rsmhost/rsmhost/internal/planted"
 )
 
 // Policy is where this reader does better than a broker, and can be told not to.
@@ -60,7 +61,7 @@ func (p Policy) nextWithTxnIndex(m *rlmm.Partition, epoch int32, offset int64) (
 
 // until is the exclusive end of what a read that came to a segment at offset may take of it.
 func (p Policy) until(seg *rlmm.Segment, l epoch.Lineage, offset int64) int64 {
-	if !p.Lineage {
+	if !p.Lineage || planted.DeadLineage {
 		return seg.EndOffset + 1
 	}
 	return rlmm.Shared(&seg.SegmentMetadata, l, offset)

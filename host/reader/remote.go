@@ -10,6 +10,7 @@ import (
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/rlmm"
 	"github.com/rsmhost/rsmhost/host/transfer"
+	"github.com/rsmhost/rsmhost/internal/planted"
 )
 
 // errNoSegment is an offset that no remote segment holds.
@@ -183,6 +184,9 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg piece, offset in
 	if !rd.fits(h.Size()) {
 		return false, nil
 	}
+	if planted.SkippedBatch && rd.acc.len() > 0 {
+		at += h.Size()
+	}
 	w.drop(at)
 	failed := w.fill(ctx, at+max(room, h.Size()))
 	if failed != nil && w.n < h.Size() {
@@ -242,6 +246,9 @@ func (r *Reader) take(ctx context.Context, rd *read, w *window, room int64, seg 
 // accept says how many bytes of b, which begins with a batch, go into the answer: whole batches, verified, or with Kafka's
 // policy all that there is room for. The first batch may exceed the room. seg is the remote segment that b is of; nil: none.
 func (r *Reader) accept(rd *read, b []byte, room int64, seg *piece) (int64, error) {
+	if planted.CutTooLate {
+		room++
+	}
 	w := format.Walk(b)
 	n := int64(0)
 	for w.Next() {
@@ -272,7 +279,7 @@ func (r *Reader) accept(rd *read, b []byte, room int64, seg *piece) (int64, erro
 
 // verify holds a batch against its CRC, and what no CRC covers against what else is known: base offset and leader epoch.
 func (rd *read) verify(h *format.BatchHeader, b []byte, seg *piece) error {
-	if err := format.VerifyBatch(h, b); err != nil {
+	if err := format.VerifyBatch(h, b); err != nil && !planted.UncheckedCRCs {
 		return err
 	}
 	if rd.acc.batches > 0 && h.BaseOffset < rd.acc.next {

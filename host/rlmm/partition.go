@@ -9,6 +9,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/internal/planted"
 )
 
 // Partition is the metadata of one partition of one incarnation of a topic.
@@ -33,6 +34,9 @@ func newPartition(id abi.TopicIDPartition) *Partition {
 // Lookup finds the finished segment that holds offset in this leader epoch: of several the one that begins nearest to it,
 // and of those the one that finished last.
 func (p *Partition) Lookup(epoch int32, offset int64) (*Segment, bool) {
+	if planted.NestedHole {
+		return p.KafkaLookup(epoch, offset)
+	}
 	return p.find(epoch, offset, (*epochState).lookup)
 }
 

@@ -24,15 +24,17 @@ const imports = `
 	host/rlmm, host/indexcache, host/plugin < host/reader < host < host/server, host/bucket, host/replay < host/config < cmd/..., examples/..., internal/e2e
 	abi, abi/packing < abi/conformance < cmd/...    abi/sdk < cmd/..., examples/...    host/plugin/wasm < internal/tools/...
 
-	std < internal/archtest, internal/hammer, internal/golden, internal/modulecache    host/format < internal/kafkabytes < internal/memrsm
+	std < internal/archtest, internal/hammer, internal/golden, internal/modulecache, internal/gobuild, internal/randomops    host/format < internal/kafkabytes < internal/memrsm
+	std < internal/planted < host/rlmm, host/reader
 `
 
 // testHelpers are for tests alone, and for each other.
-var testHelpers = []string{"internal/hammer", "internal/golden", "internal/kafkabytes", "internal/memrsm", "internal/modulecache"}
+var testHelpers = []string{"internal/hammer", "internal/golden", "internal/kafkabytes", "internal/memrsm", "internal/modulecache", "internal/gobuild"}
 
 // testImports is what the tests of a package may import beyond what it may itself, and the helpers.
 var testImports = map[string][]string{
 	"internal/e2e":            {"*"}, // the only tests that see host and plugins together
+	"internal/randomops":      {"*"}, // likewise
 	"plugins/localfs":         {"abi/conformance"},
 	"plugins/s3":              {"abi/conformance"},
 	"plugins/gcs":             {"abi/conformance"},

@@ -34,14 +34,14 @@ type Call struct {
 
 // Store is the RemoteStorageManager. Its fields may be set until the first call.
 type Store struct {
-	Form    Form
-	NoSize  bool                                    // sources do not tell the object's size
-	Before  func(ctx context.Context, c Call) error // runs before a call is answered; an error is the answer
-	segment map[abi.UUID]*kafkabytes.Segment
+	Form   Form
+	NoSize bool                                    // sources do not tell the object's size
+	Before func(ctx context.Context, c Call) error // runs before a call is answered; an error is the answer
 
-	mu    sync.Mutex
-	calls []Call
-	open  int
+	mu      sync.Mutex
+	segment map[abi.UUID]*kafkabytes.Segment
+	calls   []Call
+	open    int
 }
 
 var _ abi.RemoteStorageManager = (*Store)(nil)
@@ -53,6 +53,20 @@ func New(form Form, segs ...*kafkabytes.Segment) *Store {
 		s.segment[seg.Meta.SegmentID] = seg
 	}
 	return s
+}
+
+// Put adds a segment, or replaces the one with its id. It must not be changed afterwards.
+func (s *Store) Put(seg *kafkabytes.Segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.segment[seg.Meta.SegmentID] = seg
+}
+
+// Remove removes a segment.
+func (s *Store) Remove(id abi.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.segment, id)
 }
 
 // Calls gives the calls so far.
@@ -104,7 +118,9 @@ func (s *Store) called(ctx context.Context, c Call) (*kafkabytes.Segment, error)
 			return nil, err
 		}
 	}
+	s.mu.Lock()
 	seg, ok := s.segment[c.Segment]
+	s.mu.Unlock()
 	if !ok {
 		return nil, abi.Errorf("fetch", c.Segment.String(), abi.NotFound, "no such segment")
 	}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package randomops
+
+const defaultSeeds = 8
