@@ -60,6 +60,7 @@ var modules = map[string][]string{
 	"host/plugin/wasm":        {"github.com/tetratelabs/wazero", "golang.org/x/sys"},
 	"host":                    {"github.com/prometheus/client_golang"},
 	"host/server":             {"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kmsg", "github.com/prometheus/client_golang"},
+	"host/replay":             {"github.com/twmb/franz-go/pkg/kmsg"}, // its client
 	"host/config":             {"github.com/goccy/go-yaml"},
 	"plugins/s3":              {"github.com/aws/aws-sdk-go-v2"},
 	"plugins/gcs":             {"cloud.google.com/go"},
@@ -251,5 +252,21 @@ func TestEveryModuleHasItsLicenceListed(t *testing.T) {
 	}
 	if required == 0 {
 		t.Error("go.mod requires nothing: nothing was looked at")
+	}
+}
+
+// TestPinnedWazeroIsTheOneRequired: test binaries find compiled modules again under this version.
+func TestPinnedWazeroIsTheOneRequired(t *testing.T) {
+	mod, err := os.ReadFile(root + "/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile(root + "/host/plugin/wasm/cache.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinned := regexp.MustCompile(`pinnedWazero = "(v[^"]+)"`).FindSubmatch(code)
+	if pinned == nil || !strings.Contains(string(mod), "github.com/tetratelabs/wazero "+string(pinned[1])+"\n") {
+		t.Errorf("cache.go pins %s, which go.mod does not require", pinned)
 	}
 }

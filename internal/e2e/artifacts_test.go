@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rsmhost/rsmhost/abi/sdk"
+	"github.com/rsmhost/rsmhost/internal/modulecache"
 )
 
 // stalls is the name under which this test binary is a plugin that never finishes a stream.
@@ -63,12 +64,15 @@ func buildArtifacts() (built, error) {
 	artifactsDir = dir
 	b := built{host: filepath.Join(dir, "rsmhost"), process: filepath.Join(dir, "rsm-localfs"), wasm: filepath.Join(dir, "rsm-localfs.wasm"),
 		cache: filepath.Join(dir, "cache", "modules")}
+	if kept, err := modulecache.Path(); err == nil {
+		b.cache = kept
+	}
 	const module = "github.com/rsmhost/rsmhost/"
 	if err := errors.Join(
-		goCommand(nil, "build", "-o", b.host, module+"cmd/rsmhost"),
-		goCommand(nil, "build", "-o", b.process, module+"plugins/localfs/rsm-localfs"),
-		goCommand([]string{"GOOS=wasip1", "GOARCH=wasm"}, "build", "-buildmode=c-shared", "-o", b.wasm, module+"plugins/localfs/rsm-localfs"),
-		goCommand(nil, "run", module+"internal/tools/wasmpack", b.wasm),
+		goCommand(nil, "build", "-trimpath", "-o", b.host, module+"cmd/rsmhost"),
+		goCommand(nil, "build", "-trimpath", "-o", b.process, module+"plugins/localfs/rsm-localfs"),
+		goCommand([]string{"GOOS=wasip1", "GOARCH=wasm"}, "build", "-trimpath", "-buildmode=c-shared", "-o", b.wasm, module+"plugins/localfs/rsm-localfs"),
+		goCommand(nil, "run", module+"internal/tools/wasmpack", "-cache", b.cache, b.wasm),
 	); err != nil {
 		return built{}, err
 	}

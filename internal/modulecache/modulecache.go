@@ -12,13 +12,19 @@ import (
 // kept by the module's content, checked when they are read, and trimmed when they are old.
 func Dir(t testing.TB) string {
 	t.Helper()
-	base, err := os.UserCacheDir()
+	dir, err := Path()
 	if err != nil {
 		return t.TempDir()
 	}
-	dir := filepath.Join(base, "rsmhost-tests", "modules")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return t.TempDir()
-	}
 	return dir
+}
+
+// Path is Dir for what is made once for all tests; an error means that the user has no cache directory.
+func Path() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(base, "rsmhost-tests", "modules")
+	return dir, os.MkdirAll(dir, 0o700)
 }
