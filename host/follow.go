@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,30 @@ import (
 // the one or the other, never a half.
 type current struct {
 	atomic.Pointer[catalog]
+
+	mu      sync.Mutex
+	changed chan struct{} // closed when another catalog is put in; nil: nobody waits
+}
+
+// put puts a catalog in force and wakes those who wait for it.
+func (c *current) put(next *catalog) {
+	c.Store(next)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
+}
+
+// wait gives a channel that is closed when another catalog is put in.
+func (c *current) wait() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changed == nil {
+		c.changed = make(chan struct{})
+	}
+	return c.changed
 }
 
 // Find implements reader.Catalog.
@@ -50,7 +75,7 @@ func (h *Host) Look(ctx context.Context) error {
 		if reloaded {
 			old = nil // it may be of another cluster
 		}
-		h.catalog.Store(newCatalog(h.metadata(), h.dirs, h.nodeID, h.epochs, old))
+		h.catalog.put(newCatalog(h.metadata(), h.dirs, h.nodeID, h.epochs, old))
 	}
 	return errors.Join(metaErr, dirsErr)
 }

@@ -301,7 +301,7 @@ func (h *Host) Fetch(ctx context.Context, req *reader.FetchRequest) *reader.Fetc
 	resp := h.reader.Fetch(ctx, req)
 	for i := range resp.Partitions {
 		if p := &resp.Partitions[i]; p.Err != nil {
-			h.log.Info("fetch", "request", req.ID, "partition", fmt.Sprintf("%s-%d", p.Topic, p.Partition), "offset", req.Partitions[i].Offset,
+			h.log.Info("fetch", "request", req.ID, "client", req.ClientID, "partition", fmt.Sprintf("%s-%d", p.Topic, p.Partition), "offset", req.Partitions[i].Offset,
 				"code", p.Code.String(), "error", p.Err)
 		}
 	}

@@ -13,9 +13,10 @@ import (
 
 // Dir is one log directory of a broker.
 type Dir struct {
-	Path   string
-	NodeID int32 // node.id of meta.properties; -1: not known
-	Clean  bool  // the broker shut down cleanly
+	Path      string
+	NodeID    int32  // node.id of meta.properties; -1: not known
+	ClusterID string // cluster.id of meta.properties; empty: not known
+	Clean     bool   // the broker shut down cleanly
 
 	logStart      map[format.CheckpointKey]int64
 	highWatermark map[format.CheckpointKey]int64
@@ -78,7 +79,7 @@ func (d *Dir) readCheckpoints() (err error) {
 		return err
 	}
 	if meta != (format.MetaProperties{}) {
-		d.NodeID = meta.NodeID
+		d.NodeID, d.ClusterID = meta.NodeID, meta.ClusterID
 	}
 	_, err = os.Stat(filepath.Join(d.Path, ".kafka_cleanshutdown"))
 	d.Clean = err == nil

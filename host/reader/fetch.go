@@ -240,5 +240,6 @@ func (r *Reader) finish(ctx context.Context, rd *read) {
 		}
 	}
 	rd.out.Records, rd.out.buf = rd.acc.take()
+	rd.out.Remote = rd.ans.Where == locality.Remote
 	r.traceAnswer(rd)
 }

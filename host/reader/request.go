@@ -68,6 +68,7 @@ type PartitionData struct {
 	Diverging        *abi.LeaderEpoch     // the epoch and its exclusive end; nil: none
 	Leader           *Leader              // with FENCED_LEADER_EPOCH
 	Late             bool                 // the remote read was not ready in time: ask again, and it is answered from what came
+	Remote           bool                 // the remote tier was asked
 	Records          []byte               // batches; the first may begin below the offset, the last may be cut (Policy)
 
 	buf *budget.Buffer // behind Records
