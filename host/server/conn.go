@@ -1,0 +1,172 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+const (
+	readAhead = 8       // requests that a connection may have waiting behind the one that is answered
+	keptBytes = 1 << 20 // a larger write buffer is not kept for the next answer
+	writeStep = 256 << 10
+)
+
+// conn is one client's connection.
+type conn struct {
+	s        *Server
+	nc       net.Conn
+	r        *bufio.Reader
+	name     string // in log and request ids
+	address  hostPort
+	requests chan *request // closed by readAll
+	done     chan struct{} // closed when nobody answers any more
+	buf      []byte
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{s: s, nc: nc, r: bufio.NewReader(nc), name: fmt.Sprintf("c%d", s.lastConn.Add(1)), address: s.address,
+		requests: make(chan *request, readAhead), done: make(chan struct{})}
+	if c.address == (hostPort{}) {
+		c.address, _ = parseHostPort(nc.LocalAddr().String()) // of an accepted connection it is one
+	}
+	return c
+}
+
+// serve answers the connection's requests until it ends.
+func (c *conn) serve(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() { // ends when nc is closed, which the deferred calls below do and wait for
+		defer close(ended)
+		if !c.readAll() {
+			cancel() // nobody is there for what is being answered
+		}
+	}()
+	defer func() {
+		close(c.done)
+		c.nc.Close()
+		<-ended
+	}()
+	for req := range c.requests {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := c.answer(ctx, req); err != nil {
+			if ctx.Err() == nil {
+				c.warn(req.client, err)
+			}
+			return
+		}
+	}
+}
+
+// readAll reads requests until there are no more. It reports whether what was read is to be answered: the server drains,
+// or the client sent something that is no request behind those that are.
+func (c *conn) readAll() (finish bool) {
+	defer close(c.requests)
+	for first := true; ; first = false {
+		req, err := c.readRequest(first)
+		if err != nil {
+			broken := (*protocolError)(nil)
+			if errors.As(err, &broken) {
+				c.warn(broken.client, err)
+				return true
+			}
+			return errors.Is(err, errDraining)
+		}
+		select {
+		case c.requests <- req:
+		case <-c.done:
+			return false
+		}
+	}
+}
+
+func (c *conn) warn(client string, err error) {
+	c.s.log.Warn("a connection is closed", "connection", c.name, "from", c.nc.RemoteAddr().String(), "client", short(client), "why", err)
+}
+
+// short bounds what a client wrote, for the log.
+func short(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "..."
+	}
+	return s
+}
+
+// errDraining ends reading when the server stops.
+var errDraining = errors.New("the server stops")
+
+// waitUntil sets the deadline of reading.
+func (c *conn) waitUntil(d time.Duration) error {
+	if err := c.nc.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return err
+	}
+	select {
+	case <-c.s.draining: // stop may have set its deadline before this one
+		return errDraining
+	default:
+		return nil
+	}
+}
+
+// failed says why reading ended: the server's stop looks like a timeout.
+func (c *conn) failed(err error) error {
+	select {
+	case <-c.s.draining:
+		return errDraining
+	default:
+	}
+	if errors.Is(err, io.EOF) {
+		return io.EOF
+	}
+	return err
+}
+
+// answer answers one request.
+func (c *conn) answer(ctx context.Context, req *request) error {
+	resp, err := req.api.handle(ctx, c, req)
+	defer req.release()
+	if err != nil || resp == nil {
+		return err
+	}
+	resp.SetVersion(req.answerVersion())
+	b := c.buf[:0]
+	if n := req.records + 1024; n > cap(b) {
+		b = make([]byte, 0, n)
+	}
+	b = append(b, 0, 0, 0, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(req.correlation))
+	if resp.IsFlexible() && resp.Key() != apiVersionsKey { // whose clients don't know yet what we speak
+		b = append(b, 0)
+	}
+	b = resp.AppendTo(b)
+	req.release() // a slow client must not keep the reader's buffers
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	if c.buf = b; cap(b) > keptBytes {
+		c.buf = nil
+	}
+	return c.write(b)
+}
+
+// write sends b in steps, each of which has its time.
+func (c *conn) write(b []byte) error {
+	for len(b) > 0 {
+		if err := c.nc.SetWriteDeadline(time.Now().Add(c.s.o.WriteTimeout)); err != nil {
+			return err
+		}
+		n, err := c.nc.Write(b[:min(len(b), writeStep)])
+		if err != nil {
+			return fmt.Errorf("the answer could not be sent: %w", err)
+		}
+		b = b[n:]
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// describeConfigs tells a topic's tiering and the broker's settings, all of which can only be read.
+func describeConfigs(_ context.Context, c *conn, _ *request, q *kmsg.DescribeConfigsRequest) (*kmsg.DescribeConfigsResponse, error) {
+	resp := kmsg.NewPtrDescribeConfigsResponse()
+	for _, r := range q.Resources {
+		out := kmsg.NewDescribeConfigsResponseResource()
+		out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
+		out.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}
+		values, source, err := c.s.configs(&r)
+		if err != nil {
+			out.ErrorCode, out.ErrorMessage = err.code, &err.text
+		}
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			if r.ConfigNames != nil && !slices.Contains(r.ConfigNames, name) {
+				continue
+			}
+			one := kmsg.NewDescribeConfigsResponseResourceConfig()
+			one.Name, one.Value, one.ReadOnly, one.Source = name, kmsg.StringPtr(values[name]), true, source
+			one.ConfigType = kmsg.ConfigTypeString
+			if _, err := strconv.ParseBool(values[name]); err == nil && source == kmsg.ConfigSourceDynamicTopicConfig {
+				one.ConfigType = kmsg.ConfigTypeBoolean
+			}
+			out.Configs = append(out.Configs, one)
+		}
+		resp.Resources = append(resp.Resources, out)
+	}
+	return resp, nil
+}
+
+// refusal is an error of one part of a request.
+type refusal struct {
+	code int16
+	text string
+}
+
+func (s *Server) configs(r *kmsg.DescribeConfigsRequestResource) (map[string]string, kmsg.ConfigSource, *refusal) {
+	switch r.ResourceType {
+	case kmsg.ConfigResourceTypeTopic:
+		t := s.named(r.ResourceName)
+		if t == nil {
+			return nil, 0, &refusal{unknownTopicOrPartition, "there is no such topic"}
+		}
+		tiered := false
+		for _, p := range t.Partitions {
+			tiered = tiered || p.Remote != nil
+		}
+		return map[string]string{"remote.storage.enable": strconv.FormatBool(tiered)}, kmsg.ConfigSourceDynamicTopicConfig, nil
+	case kmsg.ConfigResourceTypeBroker:
+		if r.ResourceName != "" && r.ResourceName != strconv.Itoa(int(s.node)) {
+			return nil, 0, &refusal{invalidRequest, fmt.Sprintf("this is broker %d", s.node)}
+		}
+		return s.o.Settings, kmsg.ConfigSourceStaticBrokerConfig, nil
+	}
+	return nil, 0, &refusal{invalidRequest, "topics and the broker have a configuration here"}
+}
+
+// describeLogDirs tells what lies in the local tier.
+func describeLogDirs(_ context.Context, c *conn, _ *request, q *kmsg.DescribeLogDirsRequest) (*kmsg.DescribeLogDirsResponse, error) {
+	resp := kmsg.NewPtrDescribeLogDirsResponse()
+	for _, d := range c.s.host.LogDirs() {
+		dir := kmsg.NewDescribeLogDirsResponseDir()
+		dir.Dir, dir.TotalBytes, dir.UsableBytes = d.Path, -1, -1
+		for _, p := range d.Partitions {
+			if !asksFor(q.Topics, p.Topic, p.Partition) {
+				continue
+			}
+			if n := len(dir.Topics); n == 0 || dir.Topics[n-1].Topic != p.Topic {
+				dir.Topics = append(dir.Topics, kmsg.DescribeLogDirsResponseDirTopic{Topic: p.Topic})
+			}
+			t := &dir.Topics[len(dir.Topics)-1]
+			t.Partitions = append(t.Partitions, kmsg.DescribeLogDirsResponseDirTopicPartition{Partition: p.Partition, Size: p.Bytes})
+		}
+		resp.Dirs = append(resp.Dirs, dir)
+	}
+	return resp, nil
+}
+
+// asksFor reports whether a request's list holds a partition; null holds all.
+func asksFor(topics []kmsg.DescribeLogDirsRequestTopic, topic string, partition int32) bool {
+	if topics == nil {
+		return true
+	}
+	return slices.ContainsFunc(topics, func(t kmsg.DescribeLogDirsRequestTopic) bool {
+		return t.Topic == topic && slices.Contains(t.Partitions, partition)
+	})
+}

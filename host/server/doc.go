@@ -1,0 +1,17 @@
+// Package server is a Host as a Kafka broker: clients connect, list topics and read what lies in the remote tier, in a
+// local log directory or in both, without knowing. It is read-only: what would write is refused at once, with the
+// protocol's error.
+//
+// Consumer groups have no coordinator here yet: FindCoordinator answers COORDINATOR_NOT_AVAILABLE.
+//
+// # Concurrency
+//
+// A Server is safe for concurrent use. A connection has two goroutines: one reads requests ahead, one answers them in
+// their order. Shutdown and Close wait for all of them.
+//
+// # Errors
+//
+// What is wrong with a partition is an answer with Kafka's code, and a line in the log. A connection is closed, with a
+// line in the log, only where the protocol is broken: a size that can't be, bytes that are no request, an api key or a
+// version that is not served.
+package server

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/reader"
+)
+
+// reframedSince is the version of Fetch from which on records of before magic 2 are sent as batches of magic 2: librdkafka
+// mis-reads the old form there.
+const reframedSince = 12
+
+// fetch answers a Fetch: at once where there is enough, the remote tier was asked or something is wrong, else when data
+// comes or the client's wait is over.
+func fetch(ctx context.Context, c *conn, req *request, q *kmsg.FetchRequest) (*kmsg.FetchResponse, error) {
+	resp := kmsg.NewPtrFetchResponse()
+	parts, sess, code := c.s.sessions.begin(q)
+	if code != 0 {
+		resp.ErrorCode = code
+		c.s.log.Info("fetch session", "request", req.id, "client", short(req.client), "session", q.SessionID, "epoch", q.SessionEpoch, "code", code)
+		return resp, nil
+	}
+	if sess != nil {
+		resp.SessionID = sess.id
+	}
+	f := &fetching{c: c, req: req, q: q, parts: parts}
+	data := f.run(ctx)
+	req.after = data.Release
+	told := make([]bool, len(parts))
+	for i := range told {
+		told[i] = true
+	}
+	if sess != nil {
+		told = c.s.sessions.end(sess, q.SessionEpoch > 0, parts, summary(data))
+	}
+	return resp, f.fill(resp, data, told)
+}
+
+// fetching is one Fetch while it is worked on.
+type fetching struct {
+	c     *conn
+	req   *request
+	q     *kmsg.FetchRequest
+	parts []wanted
+}
+
+// ask is the request for the reader.
+func (f *fetching) ask() *reader.FetchRequest {
+	out := &reader.FetchRequest{ID: f.req.id, ClientID: f.req.client, Version: f.req.version, ReplicaID: f.q.ReplicaID,
+		Isolation: locality.Isolation(f.q.IsolationLevel), MaxBytes: min(int64(f.q.MaxBytes), f.c.s.o.MaxFetchBytes)}
+	if f.req.version >= 15 {
+		out.ReplicaID = f.q.ReplicaState.ID
+	}
+	for _, p := range f.parts {
+		out.Partitions = append(out.Partitions, reader.FetchPartition{Topic: p.key.topic, TopicID: p.key.id, Partition: p.key.partition,
+			Offset: p.ask.FetchOffset, CurrentLeaderEpoch: p.ask.CurrentLeaderEpoch, LastFetchedEpoch: p.ask.LastFetchedEpoch,
+			MaxBytes: int64(p.ask.PartitionMaxBytes)})
+	}
+	return out
+}
+
+// run reads, and reads again when something changed, until the answer is good enough or the client's wait is over.
+func (f *fetching) run(ctx context.Context) *reader.FetchResponse {
+	ask := f.ask()
+	timer := time.NewTimer(time.Duration(max(f.q.MaxWaitMillis, 0)) * time.Millisecond)
+	defer timer.Stop()
+	for last := f.q.MaxWaitMillis <= 0 || len(f.parts) == 0; ; {
+		changed := f.c.s.host.Changed() // taken before the read: what comes during it is not missed
+		data := f.c.s.host.Fetch(ctx, ask)
+		if last || enough(data, int64(f.q.MinBytes)) {
+			return data
+		}
+		data.Release()
+		last = !f.wait(ctx, changed, timer.C)
+	}
+}
+
+// wait reports whether something changed before there is no more time.
+func (f *fetching) wait(ctx context.Context, changed <-chan struct{}, over <-chan time.Time) bool {
+	f.c.s.waits.Add(1)
+	defer f.c.s.waits.Add(-1)
+	select {
+	case <-changed:
+		return true
+	case <-over:
+	case <-f.c.s.draining:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// enough says whether an answer goes out before the client's wait is over.
+func enough(data *reader.FetchResponse, minBytes int64) bool {
+	var n int64
+	for i := range data.Partitions {
+		p := &data.Partitions[i]
+		if p.Code != reader.None || p.Diverging != nil || p.Remote {
+			return true
+		}
+		n += int64(len(p.Records))
+	}
+	return n >= minBytes
+}
+
+func summary(data *reader.FetchResponse) []answered {
+	out := make([]answered, len(data.Partitions))
+	for i := range data.Partitions {
+		p := &data.Partitions[i]
+		failed := p.Code != reader.None
+		out[i] = answered{news: failed || p.Diverging != nil || len(p.Records) > 0, failed: failed, taken: p.Late || len(p.Records) > 0,
+			hw: p.HighWatermark, lso: p.LastStableOffset, from: p.LogStartOffset}
+	}
+	return out
+}
+
+// fill makes the answer of those partitions that the client is told of.
+func (f *fetching) fill(resp *kmsg.FetchResponse, data *reader.FetchResponse, told []bool) error {
+	byID := f.req.version >= 13
+	for i := range data.Partitions {
+		if !told[i] {
+			continue
+		}
+		p := &data.Partitions[i]
+		key := f.parts[i].key
+		if n := len(resp.Topics); n == 0 || resp.Topics[n-1].Topic != key.topic || resp.Topics[n-1].TopicID != key.id {
+			resp.Topics = append(resp.Topics, kmsg.FetchResponseTopic{Topic: key.topic, TopicID: key.id})
+		}
+		if byID && key.id == (abi.UUID{}) { // the reader takes it for a topic without a name
+			*p = reader.PartitionData{Code: reader.UnknownTopicID, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, Aborted: []reader.AbortedTransaction{}}
+		}
+		one, err := f.partition(p)
+		if err != nil {
+			return err
+		}
+		one.Partition = key.partition
+		if p.Leader != nil && f.req.version >= 16 && len(resp.Brokers) == 0 {
+			resp.Brokers = []kmsg.FetchResponseBroker{{NodeID: f.c.s.node, Host: f.c.address.host, Port: f.c.address.port}}
+		}
+		t := &resp.Topics[len(resp.Topics)-1]
+		t.Partitions = append(t.Partitions, one)
+		f.req.records += len(one.RecordBatches) + 128
+	}
+	return nil
+}
+
+func (f *fetching) partition(p *reader.PartitionData) (kmsg.FetchResponseTopicPartition, error) {
+	out := kmsg.NewFetchResponseTopicPartition()
+	out.ErrorCode, out.HighWatermark, out.LastStableOffset, out.LogStartOffset = int16(p.Code), p.HighWatermark, p.LastStableOffset, p.LogStartOffset
+	if p.Aborted != nil {
+		out.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
+		for _, a := range p.Aborted {
+			out.AbortedTransactions = append(out.AbortedTransactions, kmsg.FetchResponseTopicPartitionAbortedTransaction{ProducerID: a.ProducerID, FirstOffset: a.FirstOffset})
+		}
+	}
+	if p.Diverging != nil {
+		out.DivergingEpoch.Epoch, out.DivergingEpoch.EndOffset = p.Diverging.Epoch, p.Diverging.StartOffset
+	}
+	if p.Leader != nil {
+		out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = p.Leader.ID, p.Leader.Epoch
+	}
+	out.RecordBatches = p.Records
+	if out.RecordBatches == nil {
+		out.RecordBatches = []byte{} // a broker sends no null
+	}
+	if f.req.version < reframedSince || f.c.s.o.KafkaExact {
+		return out, nil
+	}
+	b, err := reframe(p.Records)
+	if err != nil {
+		f.c.tell(f.req, "fetch", p.Topic, p.Partition, -1, reader.CorruptMessage, err)
+		out = kmsg.NewFetchResponseTopicPartition()
+		out.ErrorCode, out.HighWatermark, out.LastStableOffset, out.LogStartOffset = int16(reader.CorruptMessage), -1, -1, -1
+		out.RecordBatches = []byte{}
+		return out, nil
+	}
+	if b != nil {
+		out.RecordBatches = b
+	}
+	return out, nil
+}

@@ -1,0 +1,167 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host"
+)
+
+// topics are those that names mean, by name.
+func (s *Server) topics() []*host.Topic {
+	return slices.DeleteFunc(s.host.Topics(), func(t *host.Topic) bool { return !t.Newest || t.Deleted })
+}
+
+// named finds the topic that a name means. An "@" in it is not for clients.
+func (s *Server) named(name string) *host.Topic {
+	if strings.Contains(name, "@") {
+		return nil
+	}
+	t, err := s.host.Topic(name)
+	if err != nil || t.Deleted {
+		return nil
+	}
+	return t
+}
+
+func internal(name string) bool {
+	return name == "__consumer_offsets" || name == "__transaction_state" || name == "__share_group_state"
+}
+
+func metadata(_ context.Context, c *conn, req *request, q *kmsg.MetadataRequest) (*kmsg.MetadataResponse, error) {
+	s, resp := c.s, kmsg.NewPtrMetadataResponse()
+	resp.Brokers = []kmsg.MetadataResponseBroker{{NodeID: s.node, Host: c.address.host, Port: c.address.port}}
+	resp.ClusterID, resp.ControllerID, resp.AuthorizedOperations = &s.o.ClusterID, s.node, noAuthorizedOperations
+	resp.Topics = []kmsg.MetadataResponseTopic{}
+	if q.Topics == nil || req.version == 0 && len(q.Topics) == 0 {
+		for _, t := range s.topics() {
+			resp.Topics = append(resp.Topics, s.describe(t))
+		}
+		return resp, nil
+	}
+	for i := range q.Topics {
+		resp.Topics = append(resp.Topics, s.find(&q.Topics[i]))
+	}
+	return resp, nil
+}
+
+// find describes the topic that a client names, by its id where it gives one.
+func (s *Server) find(q *kmsg.MetadataRequestTopic) kmsg.MetadataResponseTopic {
+	missing := kmsg.NewMetadataResponseTopic()
+	missing.TopicID, missing.Partitions = q.TopicID, []kmsg.MetadataResponseTopicPartition{}
+	if q.TopicID != (abi.UUID{}) {
+		if t, ok := s.host.Incarnation(q.TopicID); ok {
+			return s.describe(t)
+		}
+		missing.ErrorCode = unknownTopicID
+		return missing
+	}
+	missing.ErrorCode, missing.Topic = unknownTopicOrPartition, q.Topic
+	if q.Topic == nil {
+		return missing
+	}
+	if t := s.named(*q.Topic); t != nil {
+		return s.describe(t)
+	}
+	return missing
+}
+
+func (s *Server) describe(t *host.Topic) kmsg.MetadataResponseTopic {
+	out := kmsg.NewMetadataResponseTopic()
+	out.Topic, out.TopicID, out.IsInternal = &t.Name, t.ID, internal(t.Name)
+	out.Partitions = []kmsg.MetadataResponseTopicPartition{}
+	for _, p := range t.Partitions {
+		one := kmsg.NewMetadataResponseTopicPartition()
+		one.Partition, one.Leader, one.LeaderEpoch = p.ID.Partition, s.node, p.KnownLeaderEpoch()
+		one.Replicas, one.ISR, one.OfflineReplicas = []int32{s.node}, []int32{s.node}, []int32{}
+		out.Partitions = append(out.Partitions, one)
+	}
+	return out
+}
+
+func describeCluster(_ context.Context, c *conn, _ *request, q *kmsg.DescribeClusterRequest) (*kmsg.DescribeClusterResponse, error) {
+	resp := kmsg.NewPtrDescribeClusterResponse()
+	resp.EndpointType, resp.ClusterID, resp.ControllerID = 1, c.s.o.ClusterID, c.s.node
+	resp.ClusterAuthorizedOperations = noAuthorizedOperations
+	if q.Version >= 1 && q.EndpointType != 1 {
+		resp.ErrorCode, resp.ErrorMessage = unsupportedEndpointType, kmsg.StringPtr("this is a broker: there is no controller to ask")
+		return resp, nil
+	}
+	resp.Brokers = []kmsg.DescribeClusterResponseBroker{{NodeID: c.s.node, Host: c.address.host, Port: c.address.port}}
+	return resp, nil
+}
+
+// describeTopicPartitions gives topics by name, up to a number of partitions, and where to go on.
+func describeTopicPartitions(_ context.Context, c *conn, _ *request, q *kmsg.DescribeTopicPartitionsRequest) (*kmsg.DescribeTopicPartitionsResponse, error) {
+	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()
+	resp.Topics = []kmsg.DescribeTopicPartitionsResponseTopic{}
+	limit := maxDescribedTopicPartitions
+	if n := int(q.ResponsePartitionLimit); n > 0 && n < limit {
+		limit = n
+	}
+	from, partition := "", int32(0)
+	if q.Cursor != nil {
+		from, partition = q.Cursor.Topic, max(q.Cursor.Partition, 0)
+	}
+	for _, one := range c.s.wanted(q.Topics) {
+		name := *one.Topic
+		if name < from {
+			continue
+		}
+		if name != from {
+			partition = 0
+		}
+		if limit <= 0 {
+			resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: name, Partition: partition}
+			break
+		}
+		out := describedTopic(&one, partition)
+		if n := len(out.Partitions); n > limit {
+			next := out.Partitions[limit].Partition
+			out.Partitions = out.Partitions[:limit]
+			resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: name, Partition: next}
+		}
+		limit -= len(out.Partitions)
+		resp.Topics = append(resp.Topics, out)
+		if resp.NextCursor != nil {
+			break
+		}
+	}
+	return resp, nil
+}
+
+// wanted are the topics of a request, or all, by name.
+func (s *Server) wanted(asked []kmsg.DescribeTopicPartitionsRequestTopic) []kmsg.MetadataResponseTopic {
+	var out []kmsg.MetadataResponseTopic
+	if len(asked) == 0 {
+		for _, t := range s.topics() {
+			out = append(out, s.describe(t))
+		}
+		return out
+	}
+	for _, t := range asked {
+		out = append(out, s.find(&kmsg.MetadataRequestTopic{Topic: &t.Topic}))
+	}
+	slices.SortFunc(out, func(a, b kmsg.MetadataResponseTopic) int { return cmp.Compare(*a.Topic, *b.Topic) })
+	return slices.CompactFunc(out, func(a, b kmsg.MetadataResponseTopic) bool { return *a.Topic == *b.Topic })
+}
+
+func describedTopic(t *kmsg.MetadataResponseTopic, from int32) kmsg.DescribeTopicPartitionsResponseTopic {
+	out := kmsg.NewDescribeTopicPartitionsResponseTopic()
+	out.ErrorCode, out.Topic, out.TopicID, out.IsInternal = t.ErrorCode, t.Topic, t.TopicID, t.IsInternal
+	for _, p := range t.Partitions {
+		if p.Partition < from {
+			continue
+		}
+		one := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
+		one.Partition, one.LeaderID, one.LeaderEpoch = p.Partition, p.Leader, p.LeaderEpoch
+		one.Replicas, one.ISR, one.OfflineReplicas = p.Replicas, p.ISR, p.OfflineReplicas
+		out.Partitions = append(out.Partitions, one)
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// produce refuses each partition with an error after which no client tries again. Who wants no answer is told by a closed
+// connection, as a broker does it.
+func produce(_ context.Context, _ *conn, _ *request, q *kmsg.ProduceRequest) (*kmsg.ProduceResponse, error) {
+	if q.Acks == 0 {
+		return nil, broken("Produce without acknowledgement: %s", readOnly)
+	}
+	resp := kmsg.NewPtrProduceResponse()
+	for _, t := range q.Topics {
+		out := kmsg.NewProduceResponseTopic()
+		out.Topic, out.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			one := kmsg.NewProduceResponseTopicPartition()
+			one.Partition, one.ErrorCode, one.ErrorMessage = p.Partition, topicAuthorizationFailed, kmsg.StringPtr(readOnly)
+			one.BaseOffset, one.LogAppendTime, one.LogStartOffset = -1, -1, -1
+			out.Partitions = append(out.Partitions, one)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp, nil
+}
+
+func initProducerID(*kmsg.InitProducerIDRequest) *kmsg.InitProducerIDResponse {
+	resp := kmsg.NewPtrInitProducerIDResponse()
+	resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = clusterAuthorizationFailed, -1, -1
+	return resp
+}
+
+func createTopics(q *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsResponse {
+	resp := kmsg.NewPtrCreateTopicsResponse()
+	for _, t := range q.Topics {
+		one := kmsg.NewCreateTopicsResponseTopic()
+		one.Topic, one.ErrorCode, one.ErrorMessage = t.Topic, policyViolation, kmsg.StringPtr(readOnly)
+		one.NumPartitions, one.ReplicationFactor = -1, -1
+		resp.Topics = append(resp.Topics, one)
+	}
+	return resp
+}
+
+func deleteTopics(q *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsResponse {
+	resp := kmsg.NewPtrDeleteTopicsResponse()
+	add := func(name *string, id [16]byte) {
+		one := kmsg.NewDeleteTopicsResponseTopic()
+		one.Topic, one.TopicID, one.ErrorCode, one.ErrorMessage = name, id, policyViolation, kmsg.StringPtr(readOnly)
+		resp.Topics = append(resp.Topics, one)
+	}
+	for _, name := range q.TopicNames {
+		add(&name, [16]byte{})
+	}
+	for _, t := range q.Topics {
+		add(t.Topic, t.TopicID)
+	}
+	return resp
+}
+
+func deleteRecords(q *kmsg.DeleteRecordsRequest) *kmsg.DeleteRecordsResponse {
+	resp := kmsg.NewPtrDeleteRecordsResponse()
+	for _, t := range q.Topics {
+		out := kmsg.DeleteRecordsResponseTopic{Topic: t.Topic}
+		for _, p := range t.Partitions {
+			out.Partitions = append(out.Partitions, kmsg.DeleteRecordsResponseTopicPartition{Partition: p.Partition, LowWatermark: -1, ErrorCode: policyViolation})
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp
+}
+
+func createPartitions(q *kmsg.CreatePartitionsRequest) *kmsg.CreatePartitionsResponse {
+	resp := kmsg.NewPtrCreatePartitionsResponse()
+	for _, t := range q.Topics {
+		resp.Topics = append(resp.Topics, kmsg.CreatePartitionsResponseTopic{Topic: t.Topic, ErrorCode: policyViolation, ErrorMessage: kmsg.StringPtr(readOnly)})
+	}
+	return resp
+}
+
+func alterConfigs(q *kmsg.AlterConfigsRequest) *kmsg.AlterConfigsResponse {
+	resp := kmsg.NewPtrAlterConfigsResponse()
+	for _, r := range q.Resources {
+		resp.Resources = append(resp.Resources, kmsg.AlterConfigsResponseResource{ResourceType: r.ResourceType, ResourceName: r.ResourceName,
+			ErrorCode: policyViolation, ErrorMessage: kmsg.StringPtr(readOnly)})
+	}
+	return resp
+}
+
+func incrementalAlterConfigs(q *kmsg.IncrementalAlterConfigsRequest) *kmsg.IncrementalAlterConfigsResponse {
+	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
+	for _, r := range q.Resources {
+		resp.Resources = append(resp.Resources, kmsg.IncrementalAlterConfigsResponseResource{ResourceType: r.ResourceType, ResourceName: r.ResourceName,
+			ErrorCode: policyViolation, ErrorMessage: kmsg.StringPtr(readOnly)})
+	}
+	return resp
+}

@@ -1,0 +1,223 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	// requestMax bounds what is kept of a request in memory. A Fetch of 60,000 partitions fits. Parsing may take a hundred
+	// times as much for a moment, where a client lies about the length of a list of large elements.
+	requestMax = 2 << 20
+	// smallMax: what is larger is parsed one at a time, so that the worst above happens once and not on each connection.
+	smallMax = 32 << 10
+
+	headerMin = 8 // key, version, correlation id
+)
+
+// request is one request of a client.
+type request struct {
+	api         *api
+	key         int16
+	version     int16
+	correlation int32
+	client      string
+	id          string // in log, trace and error
+	msg         kmsg.Request
+	records     int    // bytes of records in the answer
+	after       func() // lets go of what the answer is made of; nil: nothing
+
+	unsupported bool // an ApiVersions of a version that is not served: it is answered as version 0
+}
+
+func (r *request) release() {
+	if r.after != nil {
+		r.after()
+		r.after = nil
+	}
+}
+
+func (r *request) answerVersion() int16 {
+	if r.unsupported {
+		return 0
+	}
+	return r.version
+}
+
+// protocolError is why a connection can't go on.
+type protocolError struct {
+	client string
+	text   string
+}
+
+func (e *protocolError) Error() string { return e.text }
+
+func broken(format string, args ...any) error {
+	return &protocolError{text: fmt.Sprintf(format, args...)}
+}
+
+// readRequest reads one request. An error is a *protocolError, errDraining, or that of the connection.
+func (c *conn) readRequest(first bool) (*request, error) {
+	patience := c.s.o.IdleTimeout
+	if first {
+		patience = c.s.o.ReadTimeout
+	}
+	if err := c.waitUntil(patience); err != nil {
+		return nil, err
+	}
+	if _, err := c.r.Peek(1); err != nil {
+		return nil, c.failed(err)
+	}
+	if err := c.waitUntil(c.s.o.ReadTimeout); err != nil {
+		return nil, err
+	}
+	var size [4]byte
+	if _, err := io.ReadFull(c.r, size[:]); err != nil {
+		return nil, c.failed(err)
+	}
+	n := int32(binary.BigEndian.Uint32(size[:]))
+	if n < headerMin || int(n) > c.s.o.MaxRequestBytes {
+		return nil, broken("a request of %d bytes: want %d to %d", n, headerMin, c.s.o.MaxRequestBytes)
+	}
+	if err := c.waitUntil(c.s.o.ReadTimeout + time.Duration(n>>20)*time.Second); err != nil {
+		return nil, err
+	}
+	body := &io.LimitedReader{R: c.r, N: int64(n)}
+	req, err := c.parse(body, int(n))
+	switch ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); {
+	case ended && body.N <= 0:
+		return nil, &protocolError{req.client, fmt.Sprintf("%s version %d: it ends too early", kmsg.NameForKey(req.key), req.version)}
+	case err != nil:
+		if p := (*protocolError)(nil); errors.As(err, &p) {
+			p.client = req.client
+		}
+		return nil, c.failed(err)
+	}
+	return req, nil
+}
+
+// parse reads a request of n bytes. With an error the request is there as far as it was read.
+func (c *conn) parse(r io.Reader, n int) (*request, error) {
+	req, err := readHeader(r)
+	if err != nil {
+		return req, err
+	}
+	req.id = fmt.Sprintf("%s.%d", c.name, req.correlation)
+	if req.msg = kmsg.RequestForKey(req.key); req.msg == nil {
+		return req, broken("there is no api key %d", req.key)
+	}
+	name := kmsg.NameForKey(req.key)
+	if req.api = c.s.apis[req.key]; req.api == nil {
+		return req, broken("%s (%d) is not served", name, req.key)
+	}
+	if req.version < req.api.min || req.version > req.api.max {
+		if req.key != apiVersionsKey {
+			return req, broken("%s version %d: versions %d to %d are served", name, req.version, req.api.min, req.api.max)
+		}
+		req.unsupported = true
+		_, err := io.Copy(io.Discard, r)
+		return req, err
+	}
+	req.msg.SetVersion(req.version)
+	if req.msg.IsFlexible() {
+		if err := skipTags(r); err != nil {
+			return req, err
+		}
+	}
+	if produce, ok := req.msg.(*kmsg.ProduceRequest); ok {
+		return req, readProduce(r, produce)
+	}
+	return req, c.readBody(r, req, n)
+}
+
+// readBody reads and parses what is kept in memory.
+func (c *conn) readBody(r io.Reader, req *request, n int) error {
+	if n > requestMax {
+		return broken("%s of %d bytes: at most %d are read", kmsg.NameForKey(req.key), n, requestMax)
+	}
+	var body bytes.Buffer // it grows as bytes come, not by what the client promises
+	if _, err := body.ReadFrom(r); err != nil {
+		return err
+	}
+	if body.Len() > smallMax {
+		select {
+		case c.s.parsing <- struct{}{}:
+			defer func() { <-c.s.parsing }()
+		case <-c.s.draining:
+			return errDraining
+		}
+	}
+	if err := req.msg.ReadFrom(body.Bytes()); err != nil {
+		return broken("%s version %d: it can't be parsed: %v", kmsg.NameForKey(req.key), req.version, err)
+	}
+	return nil
+}
+
+// readHeader reads what stands before the tags of a request's header.
+func readHeader(r io.Reader) (*request, error) {
+	req := &request{}
+	var h [headerMin]byte
+	if _, err := io.ReadFull(r, h[:]); err != nil {
+		return req, err
+	}
+	req.key, req.version = int16(binary.BigEndian.Uint16(h[:])), int16(binary.BigEndian.Uint16(h[2:]))
+	req.correlation = int32(binary.BigEndian.Uint32(h[4:]))
+	var err error
+	req.client, err = readString(r)
+	return req, err
+}
+
+// readString reads a nullable string; null is empty.
+func readString(r io.Reader) (string, error) {
+	var b [2]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return "", err
+	}
+	n := int16(binary.BigEndian.Uint16(b[:]))
+	if n < 0 {
+		return "", nil
+	}
+	s := make([]byte, n)
+	_, err := io.ReadFull(r, s)
+	return string(s), err
+}
+
+// skipTags passes over tagged fields.
+func skipTags(r io.Reader) error {
+	count, err := readUvarint(r)
+	for ; err == nil && count > 0; count-- {
+		if _, err = readUvarint(r); err != nil {
+			break
+		}
+		var n uint32
+		if n, err = readUvarint(r); err == nil {
+			_, err = io.CopyN(io.Discard, r, int64(n))
+		}
+	}
+	return err
+}
+
+func readUvarint(r io.Reader) (uint32, error) {
+	var v uint64
+	var b [1]byte
+	for shift := 0; shift < 35; shift += 7 {
+		if _, err := io.ReadFull(r, b[:]); err != nil {
+			return 0, err
+		}
+		v |= uint64(b[0]&0x7f) << shift
+		if b[0] < 0x80 {
+			break
+		}
+	}
+	if v > math.MaxUint32 || b[0] >= 0x80 {
+		return 0, broken("a number of more than 32 bits")
+	}
+	return uint32(v), nil
+}

@@ -1,0 +1,246 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host"
+)
+
+// Options of a Server. Only Host is required.
+type Options struct {
+	Host *host.Host
+
+	// Advertise is the HOST:PORT that clients are told to connect to; empty: the address at which they came.
+	Advertise string
+	// ClusterID is what clients are told; empty: the log directories', else "rsmhost".
+	ClusterID string
+	// Settings are shown as the broker's configuration, by name.
+	Settings map[string]string
+
+	// MaxFetchBytes is fetch.max.bytes: records in one answer at most, but for a first batch that is larger; 0: 55 MiB.
+	MaxFetchBytes int64
+	// MaxRequestBytes is socket.request.max.bytes: a larger request ends its connection; 0: 100 MiB. What is kept in memory
+	// of a request is less: see requestMax.
+	MaxRequestBytes int
+	// MaxConnections is max.connections: one more is closed at once; 0: 1000.
+	MaxConnections int
+	// IdleTimeout is connections.max.idle.ms: the longest time between two requests; 0: 10 minutes.
+	IdleTimeout time.Duration
+	// ReadTimeout is how long a request that began may take to arrive, with a second more for each MiB, and how long the
+	// first one may let itself wait for; 0: 30 seconds.
+	ReadTimeout time.Duration
+	// WriteTimeout is how long a client may take none of an answer; 0: 2 minutes.
+	WriteTimeout time.Duration
+
+	// KafkaExact sends records as they are stored, also those of before magic 2.
+	KafkaExact bool
+
+	Log *slog.Logger // nil: nothing is logged
+}
+
+func (o *Options) setDefaults() {
+	def(&o.MaxFetchBytes, 57671680)
+	def(&o.MaxRequestBytes, 100<<20)
+	def(&o.MaxConnections, 1000)
+	def(&o.IdleTimeout, 10*time.Minute)
+	def(&o.ReadTimeout, 30*time.Second)
+	def(&o.WriteTimeout, 2*time.Minute)
+	if o.ClusterID == "" {
+		o.ClusterID = o.Host.ClusterID()
+	}
+	if o.ClusterID == "" {
+		o.ClusterID = "rsmhost"
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+func def[T int | int64 | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// Server serves a Host.
+type Server struct {
+	o        Options
+	host     *host.Host
+	log      *slog.Logger
+	node     int32
+	address  hostPort // advertised; empty: the connection's own
+	apis     map[int16]*api
+	sessions *sessions
+	parsing  chan struct{} // a token: one large request is parsed at a time
+
+	draining chan struct{}      // closed: no new request is read, and nothing is waited for
+	ctx      context.Context    // of all requests
+	cancel   context.CancelFunc // ends what runs
+	wg       sync.WaitGroup     // of all connections
+
+	mu        sync.Mutex // guards what follows
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+	stopped   bool
+
+	lastConn atomic.Int64
+	waits    atomic.Int64 // requests that wait for data now
+}
+
+type hostPort struct {
+	host string
+	port int32
+}
+
+// New makes a Server. The Host stays the caller's, and must outlive the Server. An error is INVALID and names the option.
+func New(o Options) (*Server, error) {
+	o.setDefaults()
+	s := &Server{o: o, host: o.Host, log: o.Log, node: o.Host.NodeID(), apis: newAPIs(), sessions: newSessions(),
+		draining: make(chan struct{}), parsing: make(chan struct{}, 1),
+		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}}
+	if o.Advertise != "" {
+		var err error
+		if s.address, err = parseHostPort(o.Advertise); err != nil {
+			return nil, abi.Errorf("serve", "advertise", abi.Invalid, "%w", err)
+		}
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+func parseHostPort(s string) (hostPort, error) {
+	h, p, err := net.SplitHostPort(s)
+	if err != nil {
+		return hostPort{}, err
+	}
+	port, err := strconv.ParseUint(p, 10, 16)
+	if err != nil || h == "" || port == 0 {
+		return hostPort{}, errors.New(strconv.Quote(s) + ": want HOST:PORT")
+	}
+	return hostPort{h, int32(port)}, nil
+}
+
+// errStopped ends Serve after Shutdown or Close.
+var errStopped = errors.New("the server was stopped")
+
+// Serve takes connections from l until Shutdown or Close, which it answers with nil. It closes l.
+func (s *Server) Serve(l net.Listener) error {
+	defer l.Close()
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		return errStopped
+	}
+	s.listeners[l] = struct{}{}
+	s.mu.Unlock()
+	for {
+		nc, err := l.Accept()
+		if err == nil {
+			s.take(nc)
+			continue
+		}
+		select {
+		case <-s.draining:
+			return nil
+		default:
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		s.log.Warn("a connection could not be accepted", "error", err) // out of files: some will be closed
+		select {
+		case <-s.draining:
+			return nil
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// take serves a connection, or closes it where there are too many.
+func (s *Server) take(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || len(s.conns) >= s.o.MaxConnections {
+		if !s.stopped {
+			s.log.Warn("a connection is closed at once: there are too many", "from", nc.RemoteAddr().String(), "max", s.o.MaxConnections)
+		}
+		nc.Close()
+		return
+	}
+	c := newConn(s, nc)
+	s.conns[c] = struct{}{}
+	s.wg.Go(func() { // ends when the client goes, on draining, or when the connection is closed; Close waits
+		defer s.forget(c)
+		c.serve(s.ctx)
+	})
+}
+
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// Connections counts those that are open.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Shutdown takes no new connection and reads no new request; those that were read are answered, at once where they wait
+// for data. When ctx ends, what still runs is ended. An error is ctx's.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stop()
+	done := make(chan struct{})
+	go func() { // ends when the connections have: soon after Close below
+		defer close(done)
+		s.wg.Wait()
+	}()
+	select {
+	case <-done:
+		return s.Close()
+	case <-ctx.Done():
+	}
+	err := errors.Join(ctx.Err(), s.Close())
+	<-done
+	return err
+}
+
+// stop ends reading.
+func (s *Server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	s.stopped = true
+	close(s.draining)
+	for l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.conns {
+		c.nc.SetReadDeadline(time.Now()) // a connection that is closed needs none
+	}
+}
+
+// Close ends all connections and what they wait for, and waits for them.
+func (s *Server) Close() error {
+	s.stop()
+	s.cancel()
+	s.mu.Lock()
+	for c := range s.conns {
+		c.nc.Close()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+	return nil
+}
