@@ -32,8 +32,16 @@ type Failure struct {
 	Got   string
 }
 
-// Run replays one case and gives what differs; nothing is a pass.
+// Run replays one case and gives what differs; nothing is a pass. An error means that there was no answer.
 func Run(ctx context.Context, h Host, c *Case, mode Mode) ([]Failure, error) {
+	fails, err := run(ctx, h, c, mode)
+	if remote, ok := h.(*Client); ok && err == nil {
+		err = remote.Err()
+	}
+	return fails, err
+}
+
+func run(ctx context.Context, h Host, c *Case, mode Mode) ([]Failure, error) {
 	switch {
 	case c.Offsets != nil:
 		return runOffsets(ctx, h, c.Offsets, mode), ctx.Err()

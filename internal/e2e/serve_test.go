@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/replay"
+	"github.com/rsmhost/rsmhost/host/server"
+)
+
+// served serves a host on loopback until the test ends, and gives its address.
+func served(t testing.TB, h *host.Host, o server.Options) string {
+	t.Helper()
+	o.Host = h
+	s, err := server.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// servedFixture serves a recorded broker's data with the built-in store.
+func servedFixture(t testing.TB, fixture string, exact bool) string {
+	t.Helper()
+	cfg := fixtureConfig(builtIn(t, filepath.Join(fixtures, fixture, "remote"), "location"), fixture)
+	cfg.KafkaExact = exact
+	return served(t, openHost(t, cfg), server.Options{KafkaExact: exact})
+}
+
+// TestReplayServed holds every recorded answer of every broker against a server, over TCP.
+func TestReplayServed(t *testing.T) {
+	for _, fixture := range fixtureNames(t) {
+		for _, exact := range []bool{true, false} {
+			for _, file := range []string{"fetch", "listoffsets", "epochs"} {
+				t.Run(fmt.Sprintf("%s/%s/exact=%v", fixture, file, exact), func(t *testing.T) {
+					t.Parallel()
+					c, err := replay.Dial(context.Background(), servedFixture(t, fixture, exact))
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer c.Close()
+					replayFile(t, c, filepath.Join(fixtures, fixture, "golden", file+".jsonl"), exact)
+				})
+			}
+		}
+	}
+}
