@@ -51,6 +51,8 @@ type TopicPartition struct {
 	lineage epoch.Lineage
 	known   bool          // lineage is complete
 	read    epoch.Lineage // as it was read from the store, also for an earlier catalog; not cut; empty: it was not
+	stable  int64         // told.stable of the segment toldBy
+	toldBy  abi.UUID      // zero: none was read
 	load    *epochLoad    // that reads it now; nil: none
 }
 
@@ -92,7 +94,7 @@ func (c *catalog) inherit(old *catalog) {
 		for _, was := range t.Partitions {
 			if is := c.all[key].find(was.ID.Partition); is != nil {
 				was.mu.Lock()
-				is.read = was.read
+				is.read, is.stable, is.toldBy = was.read, was.stable, was.toldBy
 				was.mu.Unlock()
 			}
 		}
@@ -228,55 +230,69 @@ func (p *TopicPartition) remoteRange() (first, last int64) {
 	return 0, -1
 }
 
-// lineageOf gives the partition's leader epochs: the local checkpoint's, else those that the store has.
-func (c *catalog) lineageOf(ctx context.Context, p *TopicPartition) (epoch.Lineage, error) {
-	lineage, load := c.knownLineage(p)
+// lineageOf gives the partition's leader epochs, and where its stable part ends: the local tier's, else what the store has.
+func (c *catalog) lineageOf(ctx context.Context, p *TopicPartition) (_ epoch.Lineage, stable int64, err error) {
+	lineage, stable, load := c.knownLineage(p)
 	if load == nil {
-		return lineage, nil
+		return lineage, stable, nil
 	}
 	return load.wait(ctx, p.ID.String())
 }
 
-// knownLineage is the lineage, or the read that it comes from. The lock is not held while the store is asked.
-func (c *catalog) knownLineage(p *TopicPartition) (epoch.Lineage, *epochLoad) {
+// knownLineage is both, or the read that they come from. The lock is not held while the store is asked.
+func (c *catalog) knownLineage(p *TopicPartition) (_ epoch.Lineage, stable int64, load *epochLoad) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known || p.Remote == nil {
-		return p.lineage, nil
+		return p.lineage, p.stableLocked(), nil
 	}
 	newest, ok := p.Remote.Newest()
 	if !ok {
 		p.known = true
-		return p.lineage, nil
+		return p.lineage, p.stableLocked(), nil
 	}
-	if !p.read.Empty() && p.read.Latest() == lastEpoch(newest) { // a later segment of the same epoch tells nothing new
-		return p.settleLocked(p.read), nil
+	epochs := p.read.Empty() || p.read.Latest() != lastEpoch(newest) // a later segment of the same epoch tells no new ones
+	if !epochs && p.toldBy == newest.SegmentID {
+		p.settleLocked(p.read)
+		return p.lineage, p.stableLocked(), nil
 	}
 	if p.load == nil {
-		p.load = c.epochs.begin(newest, p.loaded)
+		p.load = c.epochs.begin(newest, epochs, p.loaded)
 	}
-	return epoch.Lineage{}, p.load
+	return epoch.Lineage{}, 0, p.load
 }
 
 // loaded takes the lineage that a segment was uploaded with, else one of what the metadata has.
-func (p *TopicPartition) loaded(entries []abi.LeaderEpoch, err error) (epoch.Lineage, error) {
+func (p *TopicPartition) loaded(seg *rlmm.Segment, t told, err error) (epoch.Lineage, int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.load = nil
-	kind := abi.KindOf(err)
-	switch {
-	case kind == abi.NotFound, kind == abi.Corrupt, err == nil && len(entries) == 0: // the metadata knows enough
-		return p.settleLocked(epoch.Of(p.Remote.Epochs())), nil
-	case err != nil:
-		return epoch.Lineage{}, err
+	if err != nil {
+		return epoch.Lineage{}, 0, err
 	}
-	p.read = epoch.Of(entries)
-	return p.settleLocked(p.read), nil
+	p.stable, p.toldBy = t.stable, seg.SegmentID
+	if len(t.epochs) > 0 {
+		p.read = epoch.Of(t.epochs)
+	}
+	whole := p.read
+	if whole.Empty() || whole.Latest() != lastEpoch(seg) { // the metadata knows enough
+		whole = epoch.Of(p.Remote.Epochs())
+	}
+	p.settleLocked(whole)
+	return p.lineage, p.stableLocked(), nil
 }
 
-func (p *TopicPartition) settleLocked(whole epoch.Lineage) epoch.Lineage {
+func (p *TopicPartition) settleLocked(whole epoch.Lineage) {
 	p.lineage, p.known = whole.CutFront(p.Offsets.LogStart), true
-	return p.lineage
+}
+
+// stableLocked is the last stable offset: without a local tier the remote one may end before the marker of a transaction, of
+// which nothing tells yet whether it will be aborted.
+func (p *TopicPartition) stableLocked() int64 {
+	if p.Offsets.LocalBase >= 0 || p.toldBy.IsZero() {
+		return p.Offsets.LastStableOffset
+	}
+	return min(p.stable, p.Offsets.LastStableOffset)
 }
 
 func lastEpoch(s *rlmm.Segment) int32 { return s.LeaderEpochs[len(s.LeaderEpochs)-1].Epoch }
@@ -293,14 +309,16 @@ func (c *catalog) Find(ctx context.Context, topic string, id abi.UUID, partition
 		return nil, code, abi.Errorf("fetch", fmt.Sprintf("%s-%d", t.Name, partition), abi.NotFound,
 			"%s (%d): the topic has the partitions %s", code, code, t.numbers())
 	}
-	lineage, err := c.lineageOf(ctx, p)
+	lineage, stable, err := c.lineageOf(ctx, p)
 	switch {
 	case err != nil && ctx.Err() != nil: // it is still read, as Kafka says of metadata that is still loaded
 		return nil, reader.ReplicaNotAvailable, err
 	case err != nil:
 		return nil, reader.KafkaStorageError, err
 	}
-	return &reader.Partition{ID: p.ID, LeaderID: c.nodeID, Offsets: p.Offsets, Lineage: lineage, Local: p.Local, Remote: p.Remote}, reader.None, nil
+	offsets := p.Offsets
+	offsets.LastStableOffset = stable
+	return &reader.Partition{ID: p.ID, LeaderID: c.nodeID, Offsets: offsets, Lineage: lineage, Local: p.Local, Remote: p.Remote}, reader.None, nil
 }
 
 func (c *catalog) topic(name string, id abi.UUID) (*Topic, reader.Code, error) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/budget"
-	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/grant"
 	"github.com/rsmhost/rsmhost/host/indexcache"
 	"github.com/rsmhost/rsmhost/host/locallog"
@@ -120,7 +119,7 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 	if h.nodeID, err = h.openLogDirs(cfg.LogDirs); err != nil {
 		return err
 	}
-	h.catalog, h.epochs = &current{}, &epochReader{read: h.leaderEpochs}
+	h.catalog, h.epochs = &current{}, &epochReader{read: h.told}
 	if err := h.openMetadata(ctx, cfg.Metadata); err != nil {
 		return err
 	}
@@ -273,28 +272,6 @@ func (h *Host) MemoryInUse() (used, limit int64) { return h.memory.InUse(), h.me
 
 // Plugin is the plugin that runs; nil where there is none.
 func (h *Host) Plugin() *plugin.Plugin { return h.plugin }
-
-// leaderEpochs reads the LEADER_EPOCH index of a segment.
-func (h *Host) leaderEpochs(ctx context.Context, seg *rlmm.Segment) ([]abi.LeaderEpoch, error) {
-	if h.store == nil {
-		return nil, abi.Errorf("read leader epochs", seg.Key(), abi.NotFound, "no plugin is configured")
-	}
-	obj := h.store.Mover.Object(transfer.Key{Segment: seg.SegmentID, Index: abi.LeaderEpochIndex}, seg.Key()+" LEADER_EPOCH index",
-		func(ctx context.Context, _ abi.Range) (*abi.Source, error) {
-			return h.store.RSM.FetchIndex(ctx, &seg.SegmentMetadata, abi.LeaderEpochIndex)
-		})
-	defer obj.Close()
-	b, err := obj.ReadAll(ctx, 16<<20)
-	if err != nil {
-		return nil, err
-	}
-	epochs, err := format.ParseLeaderEpochs(b)
-	if err != nil {
-		h.log.Warn("a damaged LEADER_EPOCH index: the metadata's epochs are taken", "segment", seg.Key(), "why", err)
-		return nil, abi.E("read leader epochs", seg.Key(), abi.Corrupt, err)
-	}
-	return epochs, nil
-}
 
 // Fetch answers a fetch. The caller releases the response.
 func (h *Host) Fetch(ctx context.Context, req *reader.FetchRequest) *reader.FetchResponse {

@@ -93,7 +93,8 @@ type Answer struct {
 }
 
 // Check decides for one partition. The overlap of both tiers is served locally; a remote read is not held against the
-// high watermark, since only what lies below the last stable offset is uploaded.
+// high watermark, since only what lies below the last stable offset is uploaded. Without a local tier it is: the remote one may
+// end before the marker that the last stable offset was waiting for.
 func Check(r Request, o Offsets, l epoch.Lineage) Answer {
 	if a, ok := fence(r, l); !ok {
 		return a
@@ -155,6 +156,9 @@ func tiered(a Answer, r Request, o Offsets) Answer {
 	}
 	if !IsConsumer(r.Replica) {
 		return Answer{Where: MovedToTiered, Why: "a follower builds its state from the remote tier, not by fetching"}
+	}
+	if bound := o.Bound(r); o.LocalBase < 0 && r.Offset >= bound {
+		return Answer{Where: AtEnd, Bound: bound, Why: "nothing to read yet below the bound"}
 	}
 	return Answer{Where: Remote, Bound: o.Bound(r), Why: "below the local start"}
 }

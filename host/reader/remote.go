@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/epoch"
@@ -39,7 +40,7 @@ func (r *Reader) remote(ctx context.Context, rd *read) error {
 			return nil
 		}
 		at = seg.until
-		if at >= rd.part.Offsets.LogEnd { // the rest was compacted away, and nothing follows yet
+		if at >= min(rd.part.Offsets.LogEnd, rd.remoteEnd()) { // the rest was compacted away, and nothing follows yet
 			return nil
 		}
 		if r.policy.CrossSegments && rd.local(at) {
@@ -58,6 +59,14 @@ func (r *Reader) remote(ctx context.Context, rd *read) error {
 func (rd *read) local(offset int64) bool {
 	o := rd.part.Offsets
 	return rd.part.Local != nil && o.LocalBase >= 0 && offset >= o.LocalBase
+}
+
+// remoteEnd is the exclusive bound of what a remote read may give. With a local tier there is none: what was uploaded lies below.
+func (rd *read) remoteEnd() int64 {
+	if rd.part.Offsets.LocalBase >= 0 {
+		return math.MaxInt64
+	}
+	return rd.ans.Bound
 }
 
 // stop ends a read with an error, or with what it has where it has something: the next fetch meets the error at its
@@ -176,7 +185,7 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg piece, offset in
 		traceSource(rd, r.store.Name, obj)
 		return false, rd.tr.Fail(m, "transfer", err)
 	}
-	if !ok || h.BaseOffset >= seg.until {
+	if !ok || h.BaseOffset >= min(seg.until, rd.remoteEnd()) {
 		traceSource(rd, r.store.Name, obj)
 		traceNothing(rd, m, seg, offset)
 		return true, nil
@@ -205,7 +214,7 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg piece, offset in
 	if err == nil {
 		err = failed // what came before is good
 	}
-	return at+n >= w.size || w.leaves(n, seg.until), err
+	return at+n >= w.size || w.leaves(n, min(seg.until, rd.remoteEnd())), err
 }
 
 // fits says whether a first batch of this size may be taken: one that is larger than the room may only as the first of a
@@ -262,7 +271,7 @@ func (r *Reader) accept(rd *read, b []byte, room int64, seg *piece) (int64, erro
 				return n, err
 			}
 		}
-		if seg != nil && r.policy.Lineage && h.BaseOffset >= seg.until {
+		if seg != nil && r.policy.Lineage && h.BaseOffset >= min(seg.until, rd.remoteEnd()) {
 			break
 		}
 		rd.acc.saw(h)

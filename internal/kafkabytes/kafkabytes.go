@@ -5,6 +5,7 @@ package kafkabytes
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,6 +82,7 @@ type Segment struct {
 	TimeIndex   []byte
 	TxnIndex    []byte // nil: none
 	Epochs      []byte // LEADER_EPOCH index; nil: none
+	Snapshot    []byte // PRODUCER_SNAPSHOT index; nil: none
 }
 
 // NewSegment writes batches into a segment whose offset and time index have an entry for each batch but the first. Its start is the
@@ -131,6 +133,24 @@ func appendTime(index []byte, ms, offset int64) []byte {
 
 // AppendAborted appends an entry to a transaction index.
 func AppendAborted(index []byte, a format.AbortedTxn) []byte { return format.AppendAborted(index, a) }
+
+// OpenTxn is a transaction that has no marker yet.
+type OpenTxn struct{ ProducerID, FirstOffset int64 }
+
+// Snapshot is a producer snapshot that holds open transactions.
+func Snapshot(open ...OpenTxn) []byte {
+	b := binary.BigEndian.AppendUint32(make([]byte, 6), uint32(len(open)))
+	for _, t := range open {
+		b = binary.BigEndian.AppendUint64(b, uint64(t.ProducerID))
+		b = append(b, make([]byte, 2+4)...)                         // epoch, last sequence
+		b = binary.BigEndian.AppendUint64(b, uint64(t.FirstOffset)) // last offset
+		b = append(b, make([]byte, 4+8+4)...)                       // delta, timestamp, coordinator epoch
+		b = binary.BigEndian.AppendUint64(b, uint64(t.FirstOffset)) // first offset of the transaction
+	}
+	b[1] = 1 // version
+	binary.BigEndian.PutUint32(b[2:], crc32.Checksum(b[6:], crc32.MakeTable(crc32.Castagnoli)))
+	return b
+}
 
 // Started and Update are the events of a segment's life.
 func Started(s *Segment) *format.SegmentEvent {

@@ -99,7 +99,7 @@ func (s *Store) FetchIndex(ctx context.Context, m *abi.SegmentMetadata, t abi.In
 		return nil, err
 	}
 	b := map[abi.IndexType][]byte{abi.OffsetIndex: seg.OffsetIndex, abi.TimeIndex: seg.TimeIndex, abi.TransactionIndex: seg.TxnIndex,
-		abi.LeaderEpochIndex: seg.Epochs}[t]
+		abi.LeaderEpochIndex: seg.Epochs, abi.ProducerSnapshot: seg.Snapshot}[t]
 	switch {
 	case b == nil && t != abi.OffsetIndex && t != abi.TimeIndex:
 		return nil, abi.Errorf("fetch_index", m.Key(), abi.NotFound, "the segment has no %s index", t)

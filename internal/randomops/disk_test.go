@@ -1,14 +1,13 @@
 package randomops
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/internal/kafkabytes"
 )
 
 // disk is a broker's log directory and its metadata topic, written as the broker would: the first error stays and ends the run.
@@ -124,17 +123,11 @@ func (d *disk) drop(p *partition, s *segment) {
 
 // snapshot is a producer snapshot that holds the open transactions.
 func snapshot(open []*txn) []byte {
-	b := binary.BigEndian.AppendUint32(make([]byte, 6), uint32(len(open)))
+	var out []kafkabytes.OpenTxn
 	for _, t := range open {
-		b = binary.BigEndian.AppendUint64(b, uint64(t.pid))
-		b = append(b, make([]byte, 2+4)...)                   // epoch, last sequence
-		b = binary.BigEndian.AppendUint64(b, uint64(t.first)) // last offset
-		b = append(b, make([]byte, 4+8+4)...)                 // delta, timestamp, coordinator epoch
-		b = binary.BigEndian.AppendUint64(b, uint64(t.first)) // first offset of the transaction
+		out = append(out, kafkabytes.OpenTxn{ProducerID: t.pid, FirstOffset: t.first})
 	}
-	b[1] = 1
-	binary.BigEndian.PutUint32(b[2:], crc32.Checksum(b[6:], crc32.MakeTable(crc32.Castagnoli)))
-	return b
+	return kafkabytes.Snapshot(out...)
 }
 
 // checkpoints writes what a broker writes now and then. Without a log start the checkpoint was lost.

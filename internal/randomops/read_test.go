@@ -184,7 +184,7 @@ func (x *run) checkOne(a ask, p *askOne, got *reader.PartitionData, lenient bool
 	if err != nil {
 		return nil, err
 	}
-	if err := v.delivered(taken, p.offset, a.iso, got); err != nil {
+	if err := delivered(taken, p.offset, a.iso, got); err != nil {
 		return nil, err
 	}
 	if size := int64(len(got.Records)); size > p.max && len(taken) > 1 {
@@ -233,7 +233,7 @@ func most(run, taken []*batch, room int64) error {
 }
 
 // delivered holds what a consumer makes of an answer against the model: no aborted record, and no other one lost.
-func (v *view) delivered(taken []*batch, from int64, iso locality.Isolation, got *reader.PartitionData) error {
+func delivered(taken []*batch, from int64, iso locality.Isolation, got *reader.PartitionData) error {
 	recs, next, err := host.Consume(got, from, iso)
 	if err != nil {
 		return fmt.Errorf("consume: %w", err)
@@ -243,11 +243,7 @@ func (v *view) delivered(taken []*batch, from int64, iso locality.Isolation, got
 	}
 	for _, b := range taken {
 		has := len(recs) > 0 && recs[0].Offset <= b.last
-		if iso == locality.ReadCommitted && !v.decided(b) && !b.marker {
-			if !has {
-				continue
-			}
-		} else if !b.delivered(iso) {
+		if !b.delivered(iso) {
 			if has {
 				return fmt.Errorf("record %d (%s) is delivered and must not be; aborted transactions: %v", recs[0].Offset, recs[0].Key, got.Aborted)
 			}

@@ -63,7 +63,13 @@ func restrict(epochs []abi.LeaderEpoch, start, end int64) []abi.LeaderEpoch {
 func build(p *partition, id uint64, interval int, start, end int64, batches []*batch, lineage []abi.LeaderEpoch) *upload {
 	u := &upload{}
 	since := 0
+	var open []*txn
 	for _, b := range batches {
+		if b.marker {
+			open = slices.DeleteFunc(open, func(t *txn) bool { return t == b.txn })
+		} else if b.txn != nil && !slices.Contains(open, b.txn) {
+			open = append(open, b.txn)
+		}
 		if since > interval {
 			u.OffsetIndex = format.AppendOffsetEntry(u.OffsetIndex, start, b.last, int64(len(u.Log)))
 			since = 0
@@ -77,8 +83,21 @@ func build(p *partition, id uint64, interval int, start, end int64, batches []*b
 	u.Meta = abi.SegmentMetadata{TopicIDPartition: p.id, StartOffset: start, EndOffset: end, MaxTimestampMs: 1000 + end, BrokerID: 1,
 		EventTimestampMs: int64(id), SizeBytes: int64(len(u.Log)), LeaderEpochs: restrict(lineage, start, end), TxnIndexEmpty: u.TxnIndex == nil}
 	binary.BigEndian.PutUint64(u.Meta.SegmentID[8:], id)
+	u.Snapshot = snapshot(append(p.begun(start, batches), open...))
 	u.Epochs = format.AppendLeaderEpochs(nil, restrict(lineage, 0, end))
 	return u
+}
+
+// begun is the transactions that have data before start, and no marker there or in batches.
+func (p *partition) begun(start int64, batches []*batch) (open []*txn) {
+	for _, b := range p.batches {
+		if t := b.txn; b.last < start && t != nil && (t.end == undecided || t.end >= start) && !slices.Contains(open, t) {
+			open = append(open, t)
+		}
+	}
+	return slices.DeleteFunc(open, func(t *txn) bool {
+		return slices.ContainsFunc(batches, func(b *batch) bool { return b.txn == t })
+	})
 }
 
 // tierable finds the next local segment that may be uploaded: a closed one below the last stable offset.

@@ -42,7 +42,7 @@ func (f folder) put(s kafkabytes.Segment) error {
 	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
 		return err
 	}
-	for suffix, b := range map[string][]byte{kafkalocal.LogSuffix: s.Log, ".index": s.OffsetIndex, ".txnindex": s.TxnIndex, ".leader_epoch_checkpoint": s.Epochs} {
+	for suffix, b := range map[string][]byte{kafkalocal.LogSuffix: s.Log, ".index": s.OffsetIndex, ".txnindex": s.TxnIndex, ".leader_epoch_checkpoint": s.Epochs, ".snapshot": s.Snapshot} {
 		if suffix == ".txnindex" && b == nil { // LocalTieredStorage writes none
 			continue
 		}

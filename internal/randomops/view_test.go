@@ -40,12 +40,12 @@ func (p *partition) view(local, checkpoint bool) *view {
 	_, live := v.span(func(u *upload) bool { return !u.dead })
 	v.batches, v.logStart, v.end, v.limit = slices.Clone(within(p.batches, 0, live)), first, last+1, live+1
 	v.hw, v.stable = v.end, v.end
+	for _, b := range v.batches { // the remote tier alone may end before a marker
+		if t := b.txn; t != nil && (t.end == undecided || t.end >= v.limit) {
+			v.stable = min(v.stable, t.first)
+		}
+	}
 	return v
-}
-
-// decided says whether the view has the end of a batch's transaction: the remote tier alone may end before the marker.
-func (v *view) decided(b *batch) bool {
-	return v.local || b.txn == nil || b.txn.end != undecided && b.txn.end < v.limit
 }
 
 // span is the first and last offset of some finished segments; last is -1 where there are none.

@@ -1,0 +1,73 @@
+package host
+
+import (
+	"context"
+	"math"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/rlmm"
+	"github.com/rsmhost/rsmhost/host/transfer"
+)
+
+// maxTold bounds an index that is read whole for what it tells.
+const maxTold = 16 << 20
+
+// told reads what a segment tells. Epochs that are missing or damaged are left out: the metadata has them too. A snapshot that
+// is missing is of a store that keeps none; a damaged one is an error, since aborted records could be taken for good ones.
+func (h *Host) told(ctx context.Context, seg *rlmm.Segment, epochs bool) (t told, err error) {
+	t.stable = math.MaxInt64
+	if h.store == nil {
+		return t, nil
+	}
+	if epochs {
+		if t.epochs, err = h.leaderEpochs(ctx, seg); err != nil {
+			return t, err
+		}
+	}
+	b, err := h.readIndex(ctx, seg, abi.ProducerSnapshot)
+	if err != nil || b == nil {
+		return t, err
+	}
+	states, err := format.ParseProducerSnapshot(b)
+	if err != nil {
+		return t, abi.E("read producer snapshot", seg.Key(), abi.KindOf(err), err)
+	}
+	for _, s := range states {
+		if s.CurrentTxnFirstOffset >= 0 {
+			t.stable = min(t.stable, s.CurrentTxnFirstOffset)
+		}
+	}
+	return t, nil
+}
+
+// leaderEpochs reads the LEADER_EPOCH index of a segment; none where it is missing or damaged.
+func (h *Host) leaderEpochs(ctx context.Context, seg *rlmm.Segment) ([]abi.LeaderEpoch, error) {
+	b, err := h.readIndex(ctx, seg, abi.LeaderEpochIndex)
+	if err == nil && b != nil {
+		var epochs []abi.LeaderEpoch
+		if epochs, err = format.ParseLeaderEpochs(b); err == nil {
+			return epochs, nil
+		}
+		err = abi.E("read leader epochs", seg.Key(), abi.Corrupt, err)
+	}
+	if abi.KindOf(err) == abi.Corrupt {
+		h.log.Warn("a damaged LEADER_EPOCH index: the metadata's epochs are taken", "segment", seg.Key(), "why", err)
+		return nil, nil
+	}
+	return nil, err
+}
+
+// readIndex reads an index whole; nil where the segment has none.
+func (h *Host) readIndex(ctx context.Context, seg *rlmm.Segment, typ abi.IndexType) ([]byte, error) {
+	obj := h.store.Mover.Object(transfer.Key{Segment: seg.SegmentID, Index: typ}, seg.Key()+" "+typ.String()+" index",
+		func(ctx context.Context, _ abi.Range) (*abi.Source, error) {
+			return h.store.RSM.FetchIndex(ctx, &seg.SegmentMetadata, typ)
+		})
+	defer obj.Close()
+	b, err := obj.ReadAll(ctx, maxTold)
+	if abi.KindOf(err) == abi.NotFound {
+		return nil, nil
+	}
+	return b, err
+}
