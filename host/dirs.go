@@ -40,6 +40,11 @@ func takeDir(dir string) (release func() error, err error) {
 	return f.Close, nil // closing ends the lock
 }
 
+// taken refuses a directory that another process has.
+func taken(dir, flag string) error {
+	return abi.Errorf("open directory", dir, abi.Precondition, "another rsmhost has it: end that one, or give another with %s", flag)
+}
+
 // pathless is the reason in an error of the os package, for a message that has the path already.
 func pathless(err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {

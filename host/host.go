@@ -51,6 +51,9 @@ type Config struct {
 	CacheDir string
 	// StateDir is for what must not be lost. It is made and locked; empty: there is none.
 	StateDir string
+	// Exclusive makes a CacheDir or StateDir that another process has an error. Without it caches are in memory then, and
+	// there is no state.
+	Exclusive bool
 	// IndexCacheBytes is remote.log.index.file.cache.total.size.bytes; 0: 1 GiB.
 	IndexCacheBytes int64
 	// IndexCacheTTL is remote.log.index.file.cache.ttl.ms: an index that was not used that long leaves the cache; 0: 15
@@ -239,6 +242,9 @@ func (h *Host) openIndexes(cfg Config) (*indexcache.Cache, error) {
 	if err != nil {
 		return nil, err
 	}
+	if release == nil && cfg.Exclusive {
+		return nil, taken(cfg.CacheDir, "--cache-dir")
+	}
 	if release == nil {
 		h.log.Warn("the cache directory is in use by another rsmhost: indexes are kept in memory", "dir", cfg.CacheDir)
 		return indexcache.New(o)
@@ -258,6 +264,9 @@ func (h *Host) openState(cfg Config) error {
 	release, err := takeDir(cfg.StateDir)
 	if err != nil {
 		return err
+	}
+	if release == nil && cfg.Exclusive {
+		return taken(cfg.StateDir, "--state-dir")
 	}
 	if release == nil {
 		h.log.Warn("the state directory is in use by another rsmhost: no state is opened", "dir", cfg.StateDir)

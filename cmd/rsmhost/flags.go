@@ -73,6 +73,16 @@ func loadConfig(c *cli.Context) (*config.Config, error) {
 
 // openHost opens what the configuration names; plugin says whether the command reads the remote tier.
 func openHost(c *cli.Context, withPlugin bool) (*host.Host, *config.Config, error) {
+	return openAdjusted(c, func(cfg *host.Config, _ *config.Config) {
+		cfg.RefreshInterval = 0 // these commands answer from one look
+		if !withPlugin {
+			cfg.Plugin = ""
+		}
+	})
+}
+
+// openAdjusted opens what the configuration names, with what a command has otherwise.
+func openAdjusted(c *cli.Context, adjust func(*host.Config, *config.Config)) (*host.Host, *config.Config, error) {
 	conf, err := loadConfig(c)
 	if err != nil {
 		return nil, nil, err
@@ -84,11 +94,8 @@ func openHost(c *cli.Context, withPlugin bool) (*host.Host, *config.Config, erro
 	if cfg.Metadata == "" && len(cfg.LogDirs) == 0 {
 		return nil, nil, usage("nothing to read", "give --metadata dir:PATH, --log-dir PATH, or both")
 	}
-	cfg.RefreshInterval = 0 // these commands answer from one look
 	cfg.Log, cfg.Version = logger(c.App.ErrWriter, conf), buildVersion()
-	if !withPlugin {
-		cfg.Plugin = ""
-	}
+	adjust(&cfg, conf)
 	limitHeap(cfg.MemoryBytes)
 	ctx, cancel := withTimeout(c)
 	defer cancel()
@@ -161,7 +168,7 @@ func partitions(c *cli.Context, t *host.Topic) []int32 {
 }
 
 // closing closes what a command opened, and reports the first thing that went wrong.
-func closing(h *host.Host, err *error) {
+func closing(h io.Closer, err *error) {
 	if cerr := h.Close(); *err == nil {
 		*err = cerr
 	}

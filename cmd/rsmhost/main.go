@@ -73,10 +73,11 @@ in a local log directory, or both, as a consumer would see them.
    rsmhost fetch   -t orders -p 3 --offset 1234 --trace --metadata dir:/var/kafka/logs \
                    --plugin localfs --plugin-config root=/mnt/tiered
    rsmhost cat     -t orders -o json --config rsmhost.yaml
+   rsmhost serve   --listen 127.0.0.1:9092 --config rsmhost.yaml
 
 Exit status: 0 good, 1 a Kafka error or a finding, 2 wrong usage or could not look.`,
 		Commands: []*cli.Command{
-			topicsCommand(), segmentsCommand(), fetchCommand(), catCommand(), offsetsCommand(), testCommand(), pluginCommand(), configCommand(), versionCommand(),
+			topicsCommand(), segmentsCommand(), fetchCommand(), catCommand(), offsetsCommand(), serveCommand(), testCommand(), pluginCommand(), configCommand(), versionCommand(),
 		},
 		DisableSliceFlagSeparator: true,
 		HideVersion:               true,

@@ -11,18 +11,23 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/config"
 	"github.com/rsmhost/rsmhost/host/replay"
 )
 
 func testCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "test",
-		Usage:     "replay recorded answers of a broker through the whole path",
+		Usage:     "replay recorded answers of a broker, through the whole path or against a server",
 		ArgsUsage: "FILE...",
 		Description: `Each line of a FILE is a case: a Fetch request, and what a broker answered. Every field is compared;
 with --kafka-exact the records must be equal byte for byte, without it an answer may be better: go on
-behind a segment's end, in whole batches. Prints a line a failure, then "N passed, N failed".`,
-		Flags:  withConfig(&cli.StringFlag{Name: "junit", Usage: "also write the results to `FILE` as JUnit XML"}),
+behind a segment's end, in whole batches. Prints a line a failure, then "N passed, N failed".
+With --bootstrap a server is asked, rsmhost serve or any Kafka broker, and nothing is opened here.`,
+		Flags: withConfig(
+			&cli.StringFlag{Name: "bootstrap", Usage: "ask the Kafka server at `HOST:PORT`"},
+			&cli.StringFlag{Name: "junit", Usage: "also write the results to `FILE` as JUnit XML"},
+		),
 		Action: testAction,
 	}
 }
@@ -31,7 +36,7 @@ func testAction(c *cli.Context) (err error) {
 	if !c.Args().Present() {
 		return usage("test", "no FILE of recorded cases given")
 	}
-	h, conf, err := openHost(c, true)
+	h, conf, err := openAsked(c)
 	if err != nil {
 		return err
 	}
@@ -60,6 +65,27 @@ func testAction(c *cli.Context) (err error) {
 		return abi.Errorf("test", "", abi.Invalid, "the files hold no case")
 	}
 	return nil
+}
+
+// asked is what answers the cases.
+type asked interface {
+	replay.Host
+	io.Closer
+}
+
+// openAsked connects to the server that is to be asked, or opens the host.
+func openAsked(c *cli.Context) (asked, *config.Config, error) {
+	address := c.String("bootstrap")
+	if address == "" {
+		h, conf, err := openHost(c, true)
+		return h, conf, err
+	}
+	conf, err := loadConfig(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := replay.Dial(c.Context, address)
+	return client, conf, err
 }
 
 // tester replays files and counts.

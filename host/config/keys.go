@@ -45,7 +45,7 @@ var Keys = []Key{
 	{Name: "remote.log.index.file.cache.total.size.bytes", Kind: Number, Default: "1073741824", Help: "bytes of the index cache on disk"},
 	{Name: "remote.log.index.file.cache.ttl.ms", Kind: Signed, Default: "900000", Help: "an index that was not used that long leaves the cache; -1: none does"},
 	{Name: "memory.max", Kind: Number, Default: "0", Help: "bytes that reads and caches hold in memory, all together; 0: a quarter of what the cgroup or the machine has"},
-	{Name: "remote.fetch.max.wait.ms", Kind: Number, Default: "0", Help: "longest wait of a fetch for the remote tier; what is not ready then answers the next fetch; 0: as long as it takes"},
+	{Name: "remote.fetch.max.wait.ms", Kind: Number, Default: "0", Help: "longest wait of a fetch for the remote tier; what is not ready then answers the next fetch; 0: as long as it takes; serve takes 500 where nothing is given"},
 	{Name: "remote.log.manager.fetch.max.bytes.per.second", Kind: Number, Default: "0", Help: "rate of remote reads; 0: no bound"},
 	{Name: "remote.log.manager.fetch.quota.window.num", Kind: Number, Default: "11", Help: "windows that the rate is measured over"},
 	{Name: "remote.log.manager.fetch.quota.window.size.seconds", Kind: Number, Default: "1", Help: "length of a window"},

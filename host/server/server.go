@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strconv"
@@ -118,12 +119,9 @@ func New(o Options) (*Server, error) {
 
 func parseHostPort(s string) (hostPort, error) {
 	h, p, err := net.SplitHostPort(s)
-	if err != nil {
-		return hostPort{}, err
-	}
-	port, err := strconv.ParseUint(p, 10, 16)
-	if err != nil || h == "" || port == 0 {
-		return hostPort{}, errors.New(strconv.Quote(s) + ": want HOST:PORT")
+	port, perr := strconv.ParseUint(p, 10, 16)
+	if err != nil || perr != nil || h == "" || port == 0 {
+		return hostPort{}, fmt.Errorf("%q: want HOST:PORT", s)
 	}
 	return hostPort{h, int32(port)}, nil
 }

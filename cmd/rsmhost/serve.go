@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/config"
+	"github.com/rsmhost/rsmhost/host/server"
+)
+
+const (
+	drainTime   = 10 * time.Second
+	defaultWait = 500 * time.Millisecond // a broker's remote.fetch.max.wait.ms
+	shownLines  = 20
+)
+
+func serveCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "serve",
+		Usage: "be a Kafka broker to any client, read-only",
+		Description: `Clients connect, list topics and read, from whichever tier the data lies in. What would write is refused.
+The address is the first line of stdout, and the only one; with port 0 it is one that is free. SIGTERM
+ends it: no new request is taken, and what runs has 10 seconds. Consumer groups are not served yet:
+clients assign partitions.
+
+   rsmhost serve --listen 127.0.0.1:9092 --config rsmhost.yaml
+   kcat -b 127.0.0.1:9092 -C -t orders -e`,
+		Flags: withConfig(
+			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:9092", Usage: "serve at `HOST:PORT`; port 0: any that is free"},
+			&cli.StringFlag{Name: "advertise", Usage: "`HOST:PORT` that clients are told to connect to (default: the address at which they came)"},
+			&cli.BoolFlag{Name: "allow-public", Usage: "also serve where other machines reach it: there is no authentication"},
+		),
+		Action: serveAction,
+	}
+}
+
+func serveAction(c *cli.Context) (err error) {
+	if c.Args().Present() {
+		return usage("serve "+c.Args().First(), "serve takes no argument")
+	}
+	if err := checkPublic(c.String("listen"), c.Bool("allow-public")); err != nil {
+		return err
+	}
+	h, conf, err := openAdjusted(c, func(cfg *host.Config, conf *config.Config) {
+		cfg.Exclusive = true
+		if conf.Value("remote.fetch.max.wait.ms").Origin == config.FromDefault {
+			cfg.RemoteWait = defaultWait
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer closing(h, &err)
+	s, err := server.New(server.Options{Host: h, Advertise: c.String("advertise"), Settings: settings(conf), MaxFetchBytes: conf.MaxBytes(),
+		KafkaExact: conf.Text("kafka-exact") == "true", Log: logger(c.App.ErrWriter, conf)})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", c.String("listen"))
+	if err != nil {
+		return abi.Errorf("listen", c.String("listen"), abi.Unavailable, "%w", err)
+	}
+	announce(c.App.Writer, c.App.ErrWriter, l.Addr().String(), h.Topics())
+	return serveUntil(c.Context, s, l, c.App.ErrWriter)
+}
+
+// serveUntil serves until ctx ends, then drains.
+func serveUntil(ctx context.Context, s *server.Server, l net.Listener, stderr io.Writer) error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }() // ends with Shutdown or Close, both of which are below
+	select {
+	case err := <-ended:
+		return errors.Join(err, s.Close())
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	n := s.Connections()
+	if err := s.Shutdown(drain); err != nil {
+		fmt.Fprintf(stderr, "rsmhost: what ran was ended after %v\n", drainTime)
+	} else if n > 0 {
+		fmt.Fprintf(stderr, "rsmhost: drained %s\n", count(n, "connection"))
+	}
+	return <-ended
+}
+
+// checkPublic refuses an address that other machines reach, where that is not asked for.
+func checkPublic(listen string, allowed bool) error {
+	a, err := net.ResolveTCPAddr("tcp", listen)
+	if err != nil {
+		return usage("--listen "+listen, "%w", err)
+	}
+	if !a.IP.IsLoopback() && !allowed {
+		return usage("--listen "+listen, "other machines can reach this address, and there is no authentication: give a loopback address, or --allow-public")
+	}
+	return nil
+}
+
+// settings are what clients see as the broker's configuration: the keys that have Kafka's names or its style.
+func settings(conf *config.Config) map[string]string {
+	out := map[string]string{}
+	for _, l := range conf.Lines() {
+		if strings.Contains(l[0], ".") && l[0] != "grants.env" {
+			out[l[0]] = l[1]
+		}
+	}
+	return out
+}
+
+// announce says where it serves, for programs on stdout, and what, for people on stderr.
+func announce(stdout, stderr io.Writer, address string, topics []*host.Topic) {
+	fmt.Fprintln(stdout, address)
+	var lines []string
+	served, first := 0, ""
+	for _, t := range topics {
+		if !t.Newest || t.Deleted {
+			continue
+		}
+		if served++; first == "" {
+			first = t.Name
+		}
+		for _, p := range t.Partitions {
+			lines = append(lines, fmt.Sprintf("  %s-%d: %s", t.Name, p.ID.Partition, holding(p)))
+		}
+	}
+	fmt.Fprintf(stderr, "rsmhost: serving %s, %s on %s, read-only\n", count(served, "topic"), count(len(lines), "partition"), address)
+	for _, l := range lines[:min(len(lines), shownLines)] {
+		fmt.Fprintln(stderr, l)
+	}
+	if n := len(lines) - shownLines; n > 0 {
+		fmt.Fprintf(stderr, "  and %s more: rsmhost topics lists all\n", strconv.Itoa(n))
+	}
+	if first != "" {
+		fmt.Fprintf(stderr, "  kcat -b %s -C -t %s -e\n", address, first)
+	}
+}
+
+// holding says which offsets a partition has, and in which tier.
+func holding(p *host.TopicPartition) string {
+	o := p.Offsets
+	if o.LogEnd <= o.LogStart {
+		return fmt.Sprintf("empty, at %d", o.LogStart)
+	}
+	tier := "local"
+	switch {
+	case p.Local == nil:
+		tier = "remote"
+	case o.Remote && o.LocalStart > o.LogStart:
+		tier = fmt.Sprintf("remote, local from %d", o.LocalStart)
+	}
+	return fmt.Sprintf("offsets %d to %d, %s", o.LogStart, o.LogEnd-1, tier)
+}
