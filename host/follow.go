@@ -68,8 +68,8 @@ func (h *Host) openMetadata(ctx context.Context, source string) error {
 func (h *Host) Look(ctx context.Context) error {
 	h.looking.Lock()
 	defer h.looking.Unlock()
-	metaErr, metaChanged, reloaded := h.lookAtMetadata(ctx)
-	dirsErr, dirsChanged := h.lookAtLogDirs()
+	metaChanged, reloaded, metaErr := h.lookAtMetadata(ctx)
+	dirsChanged, dirsErr := h.lookAtLogDirs()
 	old := h.catalog.Load()
 	if old == nil || metaChanged || dirsChanged {
 		if reloaded {
@@ -88,9 +88,9 @@ func (h *Host) metadata() *rlmm.Store {
 	return h.meta.Store()
 }
 
-func (h *Host) lookAtMetadata(ctx context.Context) (err error, changed, reloaded bool) {
+func (h *Host) lookAtMetadata(ctx context.Context) (changed, reloaded bool, err error) {
 	if h.meta == nil {
-		return nil, false, false
+		return false, false, nil
 	}
 	r, err := h.meta.Look(ctx)
 	for _, p := range r.Problems {
@@ -100,12 +100,12 @@ func (h *Host) lookAtMetadata(ctx context.Context) (err error, changed, reloaded
 	if changed {
 		h.log.Debug("metadata read", "partitions", r.Partitions, "records", r.Records, "dropped", r.Dropped, "reloaded", r.Reloaded)
 	}
-	return err, changed, r.Reloaded
+	return changed, r.Reloaded, err
 }
 
-func (h *Host) lookAtLogDirs() (err error, changed bool) {
+func (h *Host) lookAtLogDirs() (changed bool, err error) {
 	if h.catalog.Load() == nil { // they were opened a moment ago
-		return nil, false
+		return false, nil
 	}
 	var errs []error
 	for i, d := range h.dirs {
@@ -119,7 +119,7 @@ func (h *Host) lookAtLogDirs() (err error, changed bool) {
 			h.dirs[i], changed = next, true
 		}
 	}
-	return errors.Join(errs...), changed
+	return changed, errors.Join(errs...)
 }
 
 // Report says what the metadata source held; nil where there is none.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -59,7 +60,7 @@ func (c *conn) serve(ctx context.Context) {
 			return
 		}
 		if err := c.answer(ctx, req); err != nil {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && !gone(err) {
 				c.warn(req.client, err)
 			}
 			return
@@ -91,6 +92,11 @@ func (c *conn) readAll() (finish bool) {
 
 func (c *conn) warn(client string, err error) {
 	c.s.log.Warn("a connection is closed", "connection", c.name, "from", c.nc.RemoteAddr().String(), "client", short(client), "why", err)
+}
+
+// gone reports a client that closed its connection, which is no news.
+func gone(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrClosedPipe)
 }
 
 // short bounds what a client wrote, for the log.

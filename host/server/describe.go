@@ -13,7 +13,17 @@ import (
 // describeConfigs tells a topic's tiering and the broker's settings, all of which can only be read.
 func describeConfigs(_ context.Context, c *conn, _ *request, q *kmsg.DescribeConfigsRequest) (*kmsg.DescribeConfigsResponse, error) {
 	resp := kmsg.NewPtrDescribeConfigsResponse()
+	type resource struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}
+	seen := map[resource]bool{} // each once
 	for _, r := range q.Resources {
+		key := resource{r.ResourceType, r.ResourceName}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
 		out.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}
@@ -68,11 +78,17 @@ func (s *Server) configs(r *kmsg.DescribeConfigsRequestResource) (map[string]str
 // describeLogDirs tells what lies in the local tier.
 func describeLogDirs(_ context.Context, c *conn, _ *request, q *kmsg.DescribeLogDirsRequest) (*kmsg.DescribeLogDirsResponse, error) {
 	resp := kmsg.NewPtrDescribeLogDirsResponse()
+	wanted := map[topicPartition]bool{}
+	for _, t := range q.Topics {
+		for _, p := range t.Partitions {
+			wanted[topicPartition{t.Topic, p}] = true
+		}
+	}
 	for _, d := range c.s.host.LogDirs() {
 		dir := kmsg.NewDescribeLogDirsResponseDir()
 		dir.Dir, dir.TotalBytes, dir.UsableBytes = d.Path, -1, -1
 		for _, p := range d.Partitions {
-			if !asksFor(q.Topics, p.Topic, p.Partition) {
+			if q.Topics != nil && !wanted[topicPartition{p.Topic, p.Partition}] { // null is all
 				continue
 			}
 			if n := len(dir.Topics); n == 0 || dir.Topics[n-1].Topic != p.Topic {
@@ -84,14 +100,4 @@ func describeLogDirs(_ context.Context, c *conn, _ *request, q *kmsg.DescribeLog
 		resp.Dirs = append(resp.Dirs, dir)
 	}
 	return resp, nil
-}
-
-// asksFor reports whether a request's list holds a partition; null holds all.
-func asksFor(topics []kmsg.DescribeLogDirsRequestTopic, topic string, partition int32) bool {
-	if topics == nil {
-		return true
-	}
-	return slices.ContainsFunc(topics, func(t kmsg.DescribeLogDirsRequestTopic) bool {
-		return t.Topic == topic && slices.Contains(t.Partitions, partition)
-	})
 }

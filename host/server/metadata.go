@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -44,8 +43,16 @@ func metadata(_ context.Context, c *conn, req *request, q *kmsg.MetadataRequest)
 		}
 		return resp, nil
 	}
+	seen := map[string]bool{} // a topic that is asked for often is answered once: the answer must not be much longer than the question
 	for i := range q.Topics {
-		resp.Topics = append(resp.Topics, s.find(&q.Topics[i]))
+		name := string(q.Topics[i].TopicID[:])
+		if t := q.Topics[i].Topic; t != nil {
+			name += *t
+		}
+		if !seen[name] {
+			seen[name] = true
+			resp.Topics = append(resp.Topics, s.find(&q.Topics[i]))
+		}
 	}
 	return resp, nil
 }
@@ -108,8 +115,7 @@ func describeTopicPartitions(_ context.Context, c *conn, _ *request, q *kmsg.Des
 	if q.Cursor != nil {
 		from, partition = q.Cursor.Topic, max(q.Cursor.Partition, 0)
 	}
-	for _, one := range c.s.wanted(q.Topics) {
-		name := *one.Topic
+	for _, name := range c.s.names(q.Topics) {
 		if name < from {
 			continue
 		}
@@ -120,13 +126,14 @@ func describeTopicPartitions(_ context.Context, c *conn, _ *request, q *kmsg.Des
 			resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: name, Partition: partition}
 			break
 		}
+		one := c.s.find(&kmsg.MetadataRequestTopic{Topic: &name})
 		out := describedTopic(&one, partition)
 		if n := len(out.Partitions); n > limit {
 			next := out.Partitions[limit].Partition
 			out.Partitions = out.Partitions[:limit]
 			resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: name, Partition: next}
 		}
-		limit -= len(out.Partitions)
+		limit -= max(1, len(out.Partitions)) // also what has none takes room
 		resp.Topics = append(resp.Topics, out)
 		if resp.NextCursor != nil {
 			break
@@ -135,20 +142,19 @@ func describeTopicPartitions(_ context.Context, c *conn, _ *request, q *kmsg.Des
 	return resp, nil
 }
 
-// wanted are the topics of a request, or all, by name.
-func (s *Server) wanted(asked []kmsg.DescribeTopicPartitionsRequestTopic) []kmsg.MetadataResponseTopic {
-	var out []kmsg.MetadataResponseTopic
+// names are those of a request, or of all topics, in order and each once.
+func (s *Server) names(asked []kmsg.DescribeTopicPartitionsRequestTopic) []string {
+	var out []string
+	for _, t := range asked {
+		out = append(out, t.Topic)
+	}
 	if len(asked) == 0 {
 		for _, t := range s.topics() {
-			out = append(out, s.describe(t))
+			out = append(out, t.Name)
 		}
-		return out
 	}
-	for _, t := range asked {
-		out = append(out, s.find(&kmsg.MetadataRequestTopic{Topic: &t.Topic}))
-	}
-	slices.SortFunc(out, func(a, b kmsg.MetadataResponseTopic) int { return cmp.Compare(*a.Topic, *b.Topic) })
-	return slices.CompactFunc(out, func(a, b kmsg.MetadataResponseTopic) bool { return *a.Topic == *b.Topic })
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func describedTopic(t *kmsg.MetadataResponseTopic, from int32) kmsg.DescribeTopicPartitionsResponseTopic {
