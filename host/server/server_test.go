@@ -53,7 +53,13 @@ type served struct {
 // serve serves a log directory until the test ends.
 func serve(t testing.TB, dir string, o Options) *served {
 	t.Helper()
-	h, err := host.Open(context.Background(), host.Config{LogDirs: []string{dir}})
+	return serveHost(t, host.Config{LogDirs: []string{dir}}, o)
+}
+
+// serveHost serves what cfg names until the test ends.
+func serveHost(t testing.TB, cfg host.Config, o Options) *served {
+	t.Helper()
+	h, err := host.Open(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
