@@ -7,7 +7,9 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
+	"github.com/rsmhost/rsmhost/host/indexcache"
 	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/rlmm"
 	"github.com/rsmhost/rsmhost/host/transfer"
 	"github.com/rsmhost/rsmhost/internal/planted"
 )
@@ -84,7 +86,7 @@ func (r *Reader) abortedRemote(ctx context.Context, rd *read, first piece, from,
 			continue
 		}
 		var used transfer.Evidence
-		x, _, err := r.indexes.Aborted(ctx, &seg.SegmentMetadata, r.index(seg.Segment, abi.TransactionIndex, &used))
+		x, _, err := r.indexes.Aborted(ctx, &seg.SegmentMetadata, r.abortedIndex(seg.Segment, &used))
 		if err != nil {
 			return nil, looked, false, err
 		}
@@ -126,4 +128,23 @@ func unique(found []format.AbortedTxn) []AbortedTransaction {
 		return cmp.Or(cmp.Compare(a.FirstOffset, b.FirstOffset), cmp.Compare(a.ProducerID, b.ProducerID))
 	})
 	return slices.Compact(out)
+}
+
+// abortedIndex loads a transaction index. One that is not there may never have been: Kafka uploads none where nothing was
+// aborted, and metadata from before 4.0 does not say so. Or the whole segment is gone, and nothing is known of its
+// aborts: its offset index, which every segment has, tells the two apart.
+func (r *Reader) abortedIndex(seg *rlmm.Segment, used *transfer.Evidence) indexcache.Loader {
+	load := r.index(seg, abi.TransactionIndex, used)
+	return func(ctx context.Context) ([]byte, error) {
+		b, err := load(ctx)
+		if abi.KindOf(err) != abi.NotFound {
+			return b, err
+		}
+		var other transfer.Evidence
+		if _, gone := r.index(seg, abi.OffsetIndex, &other)(ctx); abi.KindOf(gone) == abi.NotFound {
+			return nil, abi.Errorf("fetch index", seg.Key()+" TRANSACTION", abi.Unavailable,
+				"the segment's objects are gone, and whether it aborted transactions can't be told: %w", gone)
+		}
+		return nil, err
+	}
 }

@@ -209,3 +209,25 @@ func TestDefectNUpperBoundIn64Bits(t *testing.T) {
 		}
 	}
 }
+
+// TestAbortedOfASegmentThatIsGone: a transaction index that is not there means that nothing was aborted, unless the whole
+// segment is gone: then nothing is known, and a read_committed fetch fails instead of delivering what may be aborted.
+func TestAbortedOfASegmentThatIsGone(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		first := kafkabytes.NewSegment(t, id("a"), 1, batch{Base: 0, Last: 9, Attributes: kafkabytes.Transactional, ProducerID: 7})
+		second := kafkabytes.NewSegment(t, id("a"), 2, batch{Base: 10, Last: 19})
+		first.Meta.TxnIndexEmpty, second.Meta.TxnIndexEmpty = false, false
+		store := memrsm.New(memrsm.Inline, first, second)
+		store.Before = func(_ context.Context, c memrsm.Call) error {
+			if gone && c.Segment == second.Meta.SegmentID {
+				return abi.Errorf("fetch", "", abi.NotFound, "no such segment")
+			}
+			return nil
+		}
+		r := newReader(t, Better, store, remotePartition(t, first, second))
+		p := committed(t, r, ask("a", 0, int64(len(first.Log))))
+		if want := map[bool]Code{false: None, true: KafkaStorageError}[gone]; p.Code != want {
+			t.Errorf("gone %v: %v (%v), want %v", gone, p.Code, p.Err, want)
+		}
+	}
+}
