@@ -89,12 +89,12 @@ func (d *Dir) readCheckpoints() (err error) {
 // readFile parses a small file of a directory; one that does not exist is the zero value.
 func readFile[T any](dir, name string, parse func([]byte) (T, error)) (v T, err error) {
 	path := filepath.Join(dir, name)
-	b, err := os.ReadFile(path)
+	b, err := readAll("read", path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return v, nil
 	}
 	if err != nil {
-		return v, abi.E("read", path, abi.FileKind(err), err)
+		return v, err
 	}
 	if v, err = parse(b); err != nil {
 		return v, abi.E("read", path, abi.KindOf(err), err)

@@ -1,12 +1,14 @@
 package locallog
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -334,6 +336,19 @@ func TestOpenDirErrors(t *testing.T) {
 		d, err := OpenDir(writeTwo(t, map[string][]byte{f: []byte("9\nnot a\ncheckpoint\n")}))
 		if d != nil || err == nil || !strings.Contains(err.Error(), f) {
 			t.Errorf("a broken %s: %v", f, err)
+		}
+	}
+	for _, f := range []string{"replication-offset-checkpoint", first(".log"), first(".index"), last(".txnindex")} {
+		dir := writeTwo(t, map[string][]byte{})
+		path := filepath.Join(dir, f)
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := OpenDir(dir); d != nil || !errors.Is(err, abi.Invalid) || !strings.Contains(err.Error(), f+": INVALID: not a regular file") {
+			t.Errorf("%s is a pipe: %v", f, err)
 		}
 	}
 	d := openDir(t, t.TempDir())

@@ -40,9 +40,9 @@ func (s *Segment) Aborted() format.TxnIndex { return s.txns }
 func (s *Segment) ReadAt(p []byte, off int64) (int, error) { return s.file.ReadAt(p, off) }
 
 func (s *Segment) open() error {
-	f, err := os.Open(s.path)
+	f, err := openFile("open segment", s.path)
 	if err != nil {
-		return abi.E("open segment", s.path, abi.FileKind(err), err)
+		return err
 	}
 	s.file = f
 	st, err := f.Stat()
@@ -65,12 +65,12 @@ func (s *Segment) open() error {
 // readIndex reads the offset index, and says why it has to be rebuilt where it has. That of an active segment may end in
 // preallocated zeros.
 func (s *Segment) readIndex() (x format.OffsetIndex, why, err error) {
-	b, err := os.ReadFile(s.beside(".index"))
+	b, err := readAll("open segment", s.beside(".index"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("it is missing"), nil
 	}
 	if err != nil {
-		return nil, nil, abi.E("open segment", s.beside(".index"), abi.FileKind(err), err)
+		return nil, nil, err
 	}
 	for len(b) >= 8 && [8]byte(b[len(b)-8:]) == [8]byte{} {
 		b = b[:len(b)-8]
@@ -90,9 +90,9 @@ func (s *Segment) readIndex() (x format.OffsetIndex, why, err error) {
 func (s *Segment) beside(ext string) string { return strings.TrimSuffix(s.path, ".log") + ext }
 
 func (s *Segment) readBeside(ext string) ([]byte, error) {
-	b, err := os.ReadFile(s.beside(ext))
+	b, err := readAll("open segment", s.beside(ext))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, abi.E("open segment", s.beside(ext), abi.FileKind(err), err)
+		return nil, err
 	}
 	return b, nil
 }

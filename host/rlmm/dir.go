@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -185,6 +186,9 @@ func (d *Dir) lookFile(ctx context.Context, path string, later bool, r *Report) 
 	info, err := os.Stat(path)
 	if err == nil && known.info != nil && os.SameFile(known.info, info) && info.Size() == known.pos {
 		return nil // nothing new
+	}
+	if err == nil && info.Mode().Type()&^fs.ModeDir != 0 { // opening a pipe would wait for its writer
+		return abi.Errorf("read metadata", path, abi.Invalid, "not a regular file")
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

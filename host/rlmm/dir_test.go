@@ -2,12 +2,14 @@ package rlmm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -224,6 +226,19 @@ func TestProblemsAreBounded(t *testing.T) {
 	_, r, err := load(context.Background(), dir)
 	if err != nil || len(r.Problems) != maxProblems || r.Records != maxProblems+50 || r.Applied != 0 {
 		t.Errorf("%d problems of %d records, %v", len(r.Problems), r.Records, err)
+	}
+}
+
+// TestPipe: a named pipe in place of a log is refused. Opening it would wait for a writer.
+func TestPipe(t *testing.T) {
+	dir := t.TempDir()
+	kafkabytes.WriteMetadata(t, dir, announce(1, 0, 9))
+	path := filepath.Join(dir, MetadataTopic+"-0", format.SegmentFileName(7, ".log"))
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := load(context.Background(), dir); !errors.Is(err, abi.Invalid) || !strings.Contains(err.Error(), path+": INVALID: not a regular file") {
+		t.Errorf("got %v", err)
 	}
 }
 
