@@ -1,9 +1,9 @@
 package plugin
 
 import (
-	"bytes"
 	"context"
-	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,8 +12,10 @@ import (
 	"github.com/rsmhost/rsmhost/abi"
 )
 
-// commandTimeout bounds the command of a "cmd:" secret.
-const commandTimeout = 10 * time.Second
+const (
+	commandTimeout = 10 * time.Second // of a "cmd:" secret
+	maxSecret      = 1 << 20          // bytes of a secret
+)
 
 // resolveSecrets gets the bytes of what the plugin names, from where refs say, or from the environment variable that the
 // plugin names by default, and of the settings that are references themselves. Errors name the secret and never hold its
@@ -65,11 +67,16 @@ func resolveSecret(ctx context.Context, name, ref string) (string, error) {
 		}
 		return v, nil
 	case "file":
-		b, err := os.ReadFile(where)
+		f, err := os.Open(where)
 		if err != nil {
 			return "", abi.E("secret", name, abi.FileKind(err), err)
 		}
-		return trimLine(b), nil
+		defer f.Close()
+		b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+		if err != nil {
+			return "", abi.E("secret", name, abi.FileKind(err), err)
+		}
+		return secretText(name, b)
 	case "cmd":
 		return runSecret(ctx, name, where)
 	}
@@ -79,16 +86,35 @@ func resolveSecret(ctx context.Context, name, ref string) (string, error) {
 func runSecret(ctx context.Context, name, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "/bin/sh", "-c", command).Output()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		return "", abi.Errorf("secret", name, abi.Unavailable, "the command ended with %s: %s", exit, bytes.TrimSpace(exit.Stderr))
+	out := &firstBytes{}
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+	cmd.Stdout, cmd.WaitDelay = out, time.Second // what the command left running may hold its output open
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return "", abi.E("secret", name, abi.KindOf(ctx.Err()), fmt.Errorf("the command was given up: %w", ctx.Err()))
+	case len(out.b) <= maxSecret && err != nil: // what it says is not quoted: it may say the secret
+		return "", abi.E("secret", name, abi.Unavailable, fmt.Errorf("the command ended with %w; what it says is not shown here", err))
 	}
-	if err != nil {
-		return "", abi.E("secret", name, abi.Unavailable, err)
-	}
-	return trimLine(out), nil
+	return secretText(name, out.b)
 }
 
-func trimLine(b []byte) string {
-	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
+// firstBytes keeps the beginning of what is written to it, and fails then.
+type firstBytes struct{ b []byte }
+
+func (w *firstBytes) Write(p []byte) (int, error) {
+	n := min(len(p), maxSecret+1-len(w.b))
+	w.b = append(w.b, p[:n]...)
+	if n < len(p) {
+		return n, io.ErrShortWrite
+	}
+	return n, nil
+}
+
+// secretText cuts one line end.
+func secretText(name string, b []byte) (string, error) {
+	if len(b) > maxSecret {
+		return "", abi.Errorf("secret", name, abi.Exhausted, "larger than %d bytes", maxSecret)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
 }

@@ -88,7 +88,7 @@ func (s *schema) validate(plugin string, raw []byte, values map[string]string) e
 	}
 	err = compiled.Validate(doc)
 	if bad := (*jsonschema.ValidationError)(nil); errors.As(err, &bad) {
-		return settingError(plugin, bad)
+		return s.settingError(plugin, bad)
 	}
 	return err
 }
@@ -110,24 +110,32 @@ func (s *schema) document(values map[string]string) (map[string]any, error) {
 	doc := map[string]any{}
 	for key, value := range values {
 		var err error
-		switch s.Properties[key].Type {
+		p := s.Properties[key]
+		if p.Secret { // a reference, whatever the secret is
+			doc[key] = value
+			continue
+		}
+		switch p.Type {
 		case "integer", "number":
 			doc[key] = json.Number(value)
-			_, err = strconv.ParseFloat(value, 64)
+			if _, err = strconv.ParseFloat(value, 64); err == nil && !json.Valid([]byte(value)) {
+				err = strconv.ErrSyntax // NaN and hexadecimal digits are no JSON
+			}
 		case "boolean":
 			doc[key], err = strconv.ParseBool(value)
 		default:
 			doc[key] = value
 		}
 		if err != nil {
-			return nil, abi.Errorf("configure", key, abi.Invalid, "%q is not a %s", value, s.Properties[key].Type)
+			return nil, abi.Errorf("configure", key, abi.Invalid, "%q is not of the type %s", value, p.Type)
 		}
 	}
 	return doc, nil
 }
 
-// settingError picks the innermost cause: that is the one about a setting.
-func settingError(plugin string, e *jsonschema.ValidationError) error {
+// settingError picks the innermost cause: that is the one about a setting. It never quotes a secret's reference, which by
+// mistake may be the secret.
+func (s *schema) settingError(plugin string, e *jsonschema.ValidationError) error {
 	for len(e.Causes) > 0 {
 		e = e.Causes[0]
 	}
@@ -136,6 +144,9 @@ func settingError(plugin string, e *jsonschema.ValidationError) error {
 	if key == "" {
 		key = plugin
 	}
+	if s.Properties[key].Secret {
+		text = "want env:VAR, file:PATH or cmd:COMMAND, in the form that the plugin's schema asks for"
+	}
 	return abi.Errorf("configure", key, abi.Invalid, "%s", text)
 }
 
@@ -143,7 +154,7 @@ func join(keys func(func(string) bool)) string { return strings.Join(slices.Sort
 
 // DidYouMean is ", did you mean X?" for the known word nearest to word, or nothing where none is near.
 func DidYouMean(word string, known []string) string {
-	slices.Sort(known)
+	known = slices.Sorted(slices.Values(known))
 	best, distance := "", max(2, len(word)/3)+1
 	for _, k := range known {
 		if d := edits(word, k); d < distance {

@@ -145,10 +145,12 @@ func (c *child) wait() {
 	c.mu.state = c.cmd.ProcessState
 }
 
-// readStdout hands the first line to go-plugin, as the handshake, and everything after it to the log.
+// readStdout hands the first line to go-plugin, as the handshake, and everything after it to the log. What does not end
+// within maxLine bytes is no handshake, and is not waited for.
 func (c *child) readStdout(r io.Reader, handshake *io.PipeWriter) {
 	br := bufio.NewReaderSize(r, maxLine)
-	line, err := readLine(br)
+	first, err := br.ReadSlice('\n')
+	line, full := strings.TrimRight(string(first), "\r\n"), errors.Is(err, bufio.ErrBufferFull)
 	if err == nil || line != "" {
 		c.mu.Lock()
 		c.mu.first, c.mu.wrote = line, true
@@ -156,7 +158,7 @@ func (c *child) readStdout(r io.Reader, handshake *io.PipeWriter) {
 		io.WriteString(handshake, line+"\n") // go-plugin reads to the end, also when it has given up
 	}
 	handshake.Close()
-	if err == nil {
+	if err == nil || full {
 		c.out.drain(br)
 	}
 }

@@ -65,6 +65,9 @@ func pluginMain(kind string) {
 	case "banner":
 		fmt.Println("hello from the plugin")
 		sdk.Main(testPlugin(nil))
+	case "babbler":
+		os.Stdout.WriteString(strings.Repeat("x", 10<<20))
+		hang()
 	case "exits":
 		fmt.Fprintln(os.Stderr, "cannot find libfoo.so")
 		os.Exit(3)

@@ -148,6 +148,7 @@ func TestStartFails(t *testing.T) {
 		{script, abi.Invalid, []string{"not a program for this machine"}},
 		{lost, abi.NotFound, []string{"interpreter"}},
 		{"banner", abi.Internal, []string{`"hello from the plugin"`, "standard error"}},
+		{"babbler", abi.Internal, []string{`"xxx`, "standard error"}},
 		{"exits", abi.Unavailable, []string{"exit status 3", "cannot find libfoo.so"}},
 		{"unknown-kind", abi.Unavailable, []string{"exit status 0", "wrote nothing"}},
 		{"silent", abi.Deadline, []string{"no handshake", "1s", "still loading"}},
