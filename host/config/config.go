@@ -1,8 +1,10 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,8 +101,9 @@ func (c *Config) loadEnv(env func(string) (string, bool)) error {
 			continue
 		}
 		v, err := k.parse(text)
-		if err != nil {
-			return err
+		if own := (*abi.Error)(nil); errors.As(err, &own) {
+			own.Subject = fmt.Sprintf("%s (%s)", k.Name, k.Env())
+			return own
 		}
 		v.Origin, v.Where = FromEnv, k.Env()
 		c.values[k.Name] = v
@@ -108,7 +111,14 @@ func (c *Config) loadEnv(env func(string) (string, bool)) error {
 	return nil
 }
 
+// parse reads a value as an environment variable has it. Errors are an *abi.Error.
 func (k Key) parse(text string) (Value, error) {
+	switch {
+	case text == "" && k.Kind == List:
+		return Value{List: []string{}}, nil
+	case text == "" && k.Kind == Map:
+		return Value{Map: map[string]string{}}, nil
+	}
 	switch k.Kind {
 	case List:
 		return Value{List: strings.Split(text, ",")}, nil
@@ -150,7 +160,7 @@ func (k Key) check(v Value) error {
 		return abi.Errorf("configure", k.Name, abi.Invalid, "%q: want %s", v.Text, strings.Join(k.Values, ", "))
 	}
 	if err != nil {
-		return abi.Errorf("configure", k.Name, abi.Invalid, "%q is not a %s", v.Text, map[Kind]string{Bool: "true or false", Number: "whole number", Signed: "whole number or -1"}[k.Kind])
+		return abi.Errorf("configure", k.Name, abi.Invalid, "%q is not %s", v.Text, map[Kind]string{Bool: "true or false", Number: "a whole number below 2^62", Signed: "a whole number or -1"}[k.Kind])
 	}
 	return nil
 }
@@ -164,6 +174,11 @@ func (c *Config) Text(key string) string { return c.values[key].Text }
 func (c *Config) number(key string) int64 {
 	n, _ := strconv.ParseInt(c.values[key].Text, 10, 64) // checked when it was loaded
 	return n
+}
+
+// duration is a number of units, or the longest duration where that is longer.
+func (c *Config) duration(key string, unit time.Duration) time.Duration {
+	return time.Duration(min(c.number(key), math.MaxInt64/int64(unit))) * unit
 }
 
 // MaxBytes is fetch.max.bytes.
@@ -180,19 +195,19 @@ func (c *Config) Host() (host.Config, error) {
 	cfg := host.Config{
 		Plugin: c.Text("plugin"), PluginDirs: c.values["plugin-dir"].List, Placement: placement,
 		PluginConfig: c.values["plugin-config"].Map, Secrets: c.values["secret"].Map, GrantEnv: c.values["grants.env"].List,
-		Metadata: c.Text("metadata"), RefreshInterval: time.Duration(c.number("metadata.refresh.interval.ms")) * time.Millisecond,
+		Metadata: c.Text("metadata"), RefreshInterval: c.duration("metadata.refresh.interval.ms", time.Millisecond),
 		LogDirs: c.values["log-dir"].List, KafkaExact: exact,
 		IndexCacheBytes: c.number("remote.log.index.file.cache.total.size.bytes"),
 		ReaderThreads:   int(c.number("remote.log.reader.threads")), ReaderPending: int(c.number("remote.log.reader.max.pending.tasks")),
 	}
-	cfg.RemoteWait = time.Duration(c.number("remote.fetch.max.wait.ms")) * time.Millisecond
+	cfg.RemoteWait = c.duration("remote.fetch.max.wait.ms", time.Millisecond)
 	cfg.Quota = reader.QuotaConfig{BytesPerSecond: c.number("remote.log.manager.fetch.max.bytes.per.second"),
 		Windows: int(c.number("remote.log.manager.fetch.quota.window.num")),
-		Window:  time.Duration(c.number("remote.log.manager.fetch.quota.window.size.seconds")) * time.Second}
+		Window:  c.duration("remote.log.manager.fetch.quota.window.size.seconds", time.Second)}
 	if cfg.MemoryBytes = c.number("memory.max"); cfg.MemoryBytes == 0 {
 		cfg.MemoryBytes = budget.Default()
 	}
-	if cfg.IndexCacheTTL = time.Duration(c.number("remote.log.index.file.cache.ttl.ms")) * time.Millisecond; cfg.IndexCacheTTL == 0 {
+	if cfg.IndexCacheTTL = c.duration("remote.log.index.file.cache.ttl.ms", time.Millisecond); cfg.IndexCacheTTL == 0 {
 		cfg.IndexCacheTTL = 1 // the key's 0 is "at once", the field's is the default
 	}
 	cfg.CacheDir = c.dir("cache-dir", "XDG_CACHE_HOME", ".cache")

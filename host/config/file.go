@@ -15,8 +15,8 @@ import (
 	"github.com/rsmhost/rsmhost/host/plugin"
 )
 
-// maxFile bounds a configuration file.
-const maxFile = 1 << 20
+// maxFile bounds a configuration file: the parser's time grows with the square of the nesting.
+const maxFile = 64 << 10
 
 func (c *Config) loadFile(path string) error {
 	b, err := readFile(path)
@@ -26,6 +26,9 @@ func (c *Config) loadFile(path string) error {
 	f, err := parser.ParseBytes(b, 0)
 	if err != nil {
 		return abi.Errorf("read configuration", path, abi.Invalid, "%s", yaml.FormatError(err, false, false))
+	}
+	if len(f.Docs) > 1 {
+		return abi.Errorf("read configuration", path, abi.Invalid, "holds %d documents, one is wanted", len(f.Docs))
 	}
 	for _, doc := range f.Docs {
 		if doc.Body == nil {
@@ -58,7 +61,7 @@ func readFile(path string) ([]byte, error) {
 func (c *Config) loadNode(path, prefix string, n ast.Node) error {
 	m, ok := n.(ast.MapNode)
 	if !ok {
-		return abi.Errorf("configure", at(path, n), abi.Invalid, "want keys and values, %q is neither", n.String())
+		return abi.Errorf("configure", at(path, n), abi.Invalid, "want keys with a value each")
 	}
 	for it := m.MapRange(); it.Next(); {
 		name := prefix + it.Key().GetToken().Value
@@ -101,15 +104,14 @@ func at(path string, n ast.Node) string {
 }
 
 func (c *Config) set(path string, k Key, n ast.Node) error {
+	if old := c.values[k.Name]; old.Origin == FromFile {
+		return abi.Errorf("configure", k.Name, abi.Invalid, "%s: given twice, first in %s", at(path, n), old.Where)
+	}
 	v := Value{Origin: FromFile, Where: at(path, n)}
 	var err error
 	switch k.Kind {
 	case List:
-		err = yaml.NodeToValue(n, &v.List)
-		if err != nil { // one element needs no brackets
-			v.List = make([]string, 1)
-			err = yaml.NodeToValue(n, &v.List[0])
-		}
+		v.List, err = textList(n)
 	case Map:
 		v.Map, err = textMap(n)
 	default:
@@ -118,40 +120,67 @@ func (c *Config) set(path string, k Key, n ast.Node) error {
 	if err == nil {
 		err = k.check(v)
 	}
+	if own := (*abi.Error)(nil); errors.As(err, &own) {
+		own.Subject = fmt.Sprintf("%s (%s)", k.Name, v.Where)
+		return own
+	}
 	if err != nil {
-		var own *abi.Error
-		if errors.As(err, &own) {
-			own.Subject = fmt.Sprintf("%s (%s)", k.Name, v.Where)
-			return own
-		}
-		return abi.Errorf("configure", k.Name, abi.Invalid, "%s: %q is not what the key takes", v.Where, n.String())
+		return abi.Errorf("configure", k.Name, abi.Invalid, "%s: %w", v.Where, err)
 	}
 	c.values[k.Name] = v
 	return nil
 }
 
-var errNotScalar = errors.New("not a single value")
-
 // scalar gives a value as it is written: 0755 stays 0755.
 func scalar(n ast.Node) (string, error) {
-	if _, ok := n.(ast.ScalarNode); !ok {
-		return "", errNotScalar
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, nil
+	case *ast.LiteralNode:
+		return n.Value.Value, nil
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, nil
+	case *ast.NullNode:
+		return "", errors.New("has no value")
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MergeKeyNode:
+		return "", errors.New("anchors, aliases and tags are not taken")
 	}
-	return n.GetToken().Value, nil
+	return "", errors.New("want a single value")
+}
+
+func textList(n ast.Node) ([]string, error) {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok { // one element needs no brackets
+		v, err := scalar(n)
+		if err != nil {
+			return nil, fmt.Errorf("want a list: %w", err)
+		}
+		return []string{v}, nil
+	}
+	out := []string{}
+	for _, e := range seq.Values {
+		v, err := scalar(e)
+		if err != nil {
+			return nil, fmt.Errorf("an element of the list: %w", err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
 }
 
 func textMap(n ast.Node) (map[string]string, error) {
 	m, ok := n.(ast.MapNode)
 	if !ok {
-		return nil, errNotScalar
+		return nil, errors.New("want names with a value each, as in {root: DIR}")
 	}
 	out := map[string]string{}
 	for it := m.MapRange(); it.Next(); {
+		key := it.Key().GetToken().Value
 		v, err := scalar(it.Value())
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", key, err)
 		}
-		out[it.Key().GetToken().Value] = v
+		out[key] = v
 	}
 	return out, nil
 }
