@@ -24,9 +24,9 @@ func catCommand() *cli.Command {
    rsmhost cat -t orders -p 3 --from 100 --to 200   offsets 100 to 199 of one partition
    rsmhost cat -t orders -o json | jq .value        one JSON object a record`,
 		Flags: withConfig(topicFlag(),
-			&cli.IntFlag{Name: "partition", Aliases: []string{"p"}, Usage: "partition: `N` (default: all, one after another)"},
-			&cli.Int64Flag{Name: "from", Value: -1, Usage: "first offset (default: the log start)"},
-			&cli.Int64Flag{Name: "to", Value: math.MaxInt64, Usage: "offset to stop before (default: the end)", DefaultText: "the end"},
+			partitionFlag("all, one after another"),
+			&cli.Int64Flag{Name: "from", Value: -1, Usage: "first offset", DefaultText: "the log start"},
+			&cli.Int64Flag{Name: "to", Value: math.MaxInt64, Usage: "offset to stop before", DefaultText: "the end"},
 			isolationFlag(), timeoutFlag(), outputFlag("table", "json", "raw")),
 		Action: catAction,
 	}

@@ -29,7 +29,7 @@ thrown away; with -o json the steps are spans in the document on stdout.
    rsmhost fetch -t orders -p 3 --offset 1234 --trace --config rsmhost.yaml
    rsmhost fetch -t orders -p 3 --offset earliest -o raw > batches.bin`,
 		Flags: withConfig(topicFlag(),
-			&cli.IntFlag{Name: "partition", Aliases: []string{"p"}, Usage: "partition: `N`"},
+			partitionFlag("0"),
 			&cli.StringFlag{Name: "offset", Value: "earliest", Usage: "`N`, earliest or latest"},
 			&cli.Int64Flag{Name: "max-bytes", Value: 1 << 20, Usage: "bytes of records at most, but for a first batch that is larger"},
 			isolationFlag(),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -136,6 +137,17 @@ func outputFlag(forms ...string) cli.Flag {
 
 func topicFlag() cli.Flag {
 	return &cli.StringFlag{Name: "topic", Aliases: []string{"t"}, Usage: "topic: `NAME`, or NAME@ID for an older incarnation"}
+}
+
+// partitionFlag takes what a partition's number may be; unset says what is read without it.
+func partitionFlag(unset string) cli.Flag {
+	return &cli.IntFlag{Name: "partition", Aliases: []string{"p"}, Usage: "partition: `N`", DefaultText: unset,
+		Action: func(_ *cli.Context, n int) error {
+			if n < 0 || n > math.MaxInt32 {
+				return usage(fmt.Sprintf("-p %d", n), "want a number from 0 to %d", math.MaxInt32)
+			}
+			return nil
+		}}
 }
 
 // onTopic opens the host and runs a command on the topic that -t names and the partitions of -p, or all of the topic.

@@ -39,6 +39,7 @@ func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop)   // a second signal ends the program where it stands
 	signal.Ignore(syscall.SIGPIPE) // a closed pipe is an error of a write, so that what is open gets closed
 	a := app(stdout, stderr)
 	err := a.RunContext(ctx, permute(a, args))

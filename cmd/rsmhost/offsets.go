@@ -33,7 +33,7 @@ func offsetsCommand() *cli.Command {
    rsmhost offsets -t orders --time 2026-01-31T08:00:00Z   the first record at or after a time, in either tier
    rsmhost offsets -t orders --epochs                      the leader epochs and where each ends`,
 		Flags: withConfig(topicFlag(),
-			&cli.IntFlag{Name: "partition", Aliases: []string{"p"}, Usage: "partition: `N` (default: all)"},
+			partitionFlag("all"),
 			&cli.StringFlag{Name: "time", Usage: "a time as milliseconds or RFC 3339, or one of " + strings.Join(specialNames(), ", ")},
 			&cli.BoolFlag{Name: "epochs", Usage: "leader epochs in place of offsets"},
 			isolationFlag(), timeoutFlag(), outputFlag("table", "json")),

@@ -21,7 +21,7 @@ func segmentsCommand() *cli.Command {
 		Usage: "a partition as it lies: remote, local, overlap, gaps, superseded uploads, epochs, states",
 		Description: `Needs no plugin. Exit status 1 where offsets between the log start and the local tier lie in no
 finished segment. Events of the metadata that a state does not allow are named: Kafka drops them too.`,
-		Flags: withConfig(topicFlag(), &cli.IntFlag{Name: "partition", Aliases: []string{"p"}, Usage: "partition: `N` (default: all)"},
+		Flags: withConfig(topicFlag(), partitionFlag("all"),
 			outputFlag("table", "json")),
 		Action: segmentsAction,
 	}
