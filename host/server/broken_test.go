@@ -13,6 +13,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/internal/hammer"
+	"github.com/rsmhost/rsmhost/internal/kafkabytes"
 )
 
 // sized puts a length before what is sent.
@@ -177,4 +178,24 @@ func FuzzConnection(f *testing.F) {
 			t.Errorf("%d connections are left", n)
 		}
 	})
+}
+
+// TestSlowReadersShareMemory: beyond memory.max the client that takes nothing for the longest time loses its connection,
+// and another one is served.
+func TestSlowReadersShareMemory(t *testing.T) {
+	dir := t.TempDir()
+	kafkabytes.WriteLog(t, dir, tp("orders"), kafkabytes.NewSegment(t, tp("orders"), 1, kafkabytes.Batch{Base: 0, Last: 9, Size: 12 << 20}))
+	v := serveHost(t, host.Config{LogDirs: []string{dir}, MemoryBytes: 32 << 20}, Options{})
+	q := frame(fetchOf(v.host.Topics()[0], 0, 0), 1)
+	for range 2 {
+		w := v.dial(t)
+		w.nc.(*net.TCPConn).SetReadBuffer(4 << 10)
+		w.send(q)
+		hammer.Eventually(t, 10*time.Second, func() bool { return v.unsent.count() == v.Connections() })
+	}
+	resp := ask[*kmsg.FetchResponse](v.dial(t), fetchOf(v.host.Topics()[0], 0, 0), 18)
+	if n := len(resp.Topics[0].Partitions[0].RecordBatches); n < 12<<20 {
+		t.Errorf("%d bytes", n)
+	}
+	hammer.Eventually(t, 10*time.Second, func() bool { return strings.Contains(v.log.String(), "others need the memory") })
 }

@@ -159,7 +159,14 @@ func (c *conn) answer(ctx context.Context, req *request) error {
 	if c.buf = b; cap(b) > keptBytes {
 		c.buf = nil
 	}
-	return c.write(b)
+	for _, slow := range c.s.unsent.add(c, len(b)) {
+		slow.nc.Close()
+	}
+	err = c.write(b)
+	if c.s.unsent.remove(c) && err != nil {
+		err = errors.New("its answer was not taken, and others need the memory")
+	}
+	return err
 }
 
 // write sends b in steps, each of which has its time.
@@ -173,6 +180,7 @@ func (c *conn) write(b []byte) error {
 			return fmt.Errorf("the answer could not be sent: %w", err)
 		}
 		b = b[n:]
+		c.s.unsent.took(c)
 	}
 	return nil
 }

@@ -80,6 +80,7 @@ type Server struct {
 	address  hostPort // advertised; empty: the connection's own
 	apis     map[int16]*api
 	sessions *sessions
+	unsent   *unsent
 	parsing  chan struct{} // a token: one large request is parsed at a time
 
 	draining chan struct{}      // closed: no new request is read, and nothing is waited for
@@ -104,7 +105,8 @@ type hostPort struct {
 // New makes a Server. The Host stays the caller's, and must outlive the Server. An error is INVALID and names the option.
 func New(o Options) (*Server, error) {
 	o.setDefaults()
-	s := &Server{o: o, host: o.Host, log: o.Log, node: o.Host.NodeID(), apis: newAPIs(), sessions: newSessions(),
+	_, memory := o.Host.MemoryInUse()
+	s := &Server{o: o, unsent: newUnsent(memory), host: o.Host, log: o.Log, node: o.Host.NodeID(), apis: newAPIs(), sessions: newSessions(),
 		draining: make(chan struct{}), parsing: make(chan struct{}, 1),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}}
 	if o.Advertise != "" {
