@@ -54,7 +54,7 @@ func (h *Host) openMetadata(ctx context.Context, source string) error {
 		return h.Look(ctx)
 	}
 	kind, path, ok := strings.Cut(source, ":")
-	if !ok || kind != "dir" {
+	if !ok || kind != "dir" || path == "" {
 		return abi.Errorf("open metadata", source, abi.Invalid, "want dir:PATH, the folder that holds %s-0 and its siblings", rlmm.MetadataTopic)
 	}
 	h.meta = rlmm.NewDir(path)

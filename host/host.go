@@ -133,14 +133,15 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 		cfg.MemoryBytes = budget.Default()
 	}
 	h.memory = budget.New(cfg.MemoryBytes)
-	if err := h.openStore(ctx, cfg); err != nil {
-		return err
-	}
-	indexes, err := h.openIndexes(cfg)
+	indexes, err := h.openIndexes(cfg) // before the plugin: a directory that can't be had is told at once
 	if err != nil {
 		return err
 	}
-	h.closers = append(h.closers, indexes.Close, h.epochs.close)
+	h.closers = append(h.closers, indexes.Close)
+	if err := h.openStore(ctx, cfg); err != nil {
+		return err
+	}
+	h.closers = append(h.closers, h.epochs.close)
 	policy := reader.Better
 	if cfg.KafkaExact {
 		policy = reader.Kafka43

@@ -164,6 +164,9 @@ func (s *Scanner) parse(line []byte) (*Case, error) {
 	if err := json.Unmarshal(line, body); err != nil {
 		return nil, abi.Errorf("read case", subject, abi.Invalid, "%w", err)
 	}
+	if f := c.Fetch; f != nil && len(f.Request.Partitions) == 0 {
+		return nil, abi.Errorf("read case", subject, abi.Invalid, "the request asks for no partition: nothing would be compared")
+	}
 	if f := c.Fetch; f != nil && len(f.Request.Partitions) != len(f.Response.Partitions) {
 		return nil, abi.Errorf("read case", subject, abi.Invalid, "%d partitions are asked for and %d answered", len(f.Request.Partitions), len(f.Response.Partitions))
 	}
