@@ -25,20 +25,30 @@ func (h *Host) told(ctx context.Context, seg *rlmm.Segment, epochs bool) (t told
 			return t, err
 		}
 	}
+	t.stable, err = h.undecided(ctx, seg)
+	return t, err
+}
+
+// undecided is the first offset of the oldest transaction that is open at the segment's end, by its PRODUCER_SNAPSHOT;
+// math.MaxInt64 where none is. One that is damaged or missing does not make the partition unreadable: all is taken as
+// decided then, and said in the log.
+func (h *Host) undecided(ctx context.Context, seg *rlmm.Segment) (int64, error) {
 	b, err := h.readIndex(ctx, seg, abi.ProducerSnapshot)
-	if err != nil || b == nil {
-		return t, err
+	var states []format.ProducerState
+	if err == nil && b != nil {
+		states, err = format.ParseProducerSnapshot(b)
 	}
-	states, err := format.ParseProducerSnapshot(b)
-	if err != nil {
-		return t, abi.E("read producer snapshot", seg.Key(), abi.KindOf(err), err)
+	if k := abi.KindOf(err); k == abi.Corrupt || k == abi.Unsupported {
+		h.log.Warn("a damaged PRODUCER_SNAPSHOT: transactions at the end of the remote tier are taken as decided", "segment", seg.Key(), "why", err)
+		return math.MaxInt64, nil
 	}
+	stable := int64(math.MaxInt64)
 	for _, s := range states {
 		if s.CurrentTxnFirstOffset >= 0 {
-			t.stable = min(t.stable, s.CurrentTxnFirstOffset)
+			stable = min(stable, s.CurrentTxnFirstOffset)
 		}
 	}
-	return t, nil
+	return stable, err
 }
 
 // leaderEpochs reads the LEADER_EPOCH index of a segment; none where it is missing or damaged.

@@ -62,8 +62,8 @@ func TestRemoteTierEndsBeforeAMarker(t *testing.T) {
 	want(t, "decided", readCommitted(t, h, 0), "NONE [0 10 20 30] stable 40 aborted [{8 0} {7 10}]")
 }
 
-// TestProducerSnapshotOfTheRemoteTier: one that is missing is of a store that keeps none; one that is damaged is an error, since
-// nothing else says which records may yet be aborted.
+// TestProducerSnapshotOfTheRemoteTier: one that is missing is of a store that keeps none; one that is damaged is said in the
+// log, and does not make a bucket unreadable.
 func TestProducerSnapshotOfTheRemoteTier(t *testing.T) {
 	for name, tt := range map[string]struct {
 		snapshot []byte
@@ -71,7 +71,7 @@ func TestProducerSnapshotOfTheRemoteTier(t *testing.T) {
 	}{
 		"missing": {nil, "NONE [0] stable 10 aborted []"},
 		"empty":   {kafkabytes.Snapshot(), "NONE [0] stable 10 aborted []"},
-		"damaged": {kafkabytes.Snapshot()[:5], "KAFKA_STORAGE_ERROR [] stable -1 aborted []"},
+		"damaged": {kafkabytes.Snapshot()[:5], "NONE [0] stable 10 aborted []"},
 	} {
 		a := tens(t, tp("orders", 1), 11, 0, 1, 0)
 		a.Snapshot = tt.snapshot
