@@ -20,6 +20,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("SDK_TEST_MAIN") != "" {
 		Main(fakePlugin(&fakeRSM{}))
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // fakeRSM answers with what its fields say.

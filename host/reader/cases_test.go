@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/epoch"
@@ -225,4 +227,21 @@ func TestS4OffsetByTimeLocal(t *testing.T) {
 			t.Errorf("%s: the store was asked %d times", name, n)
 		}
 	}
+}
+
+// TestListOffsetsExpires: a lookup by time that its deadline ends is REQUEST_TIMED_OUT with nothing found (Kafka's
+// DelayedRemoteListOffsetsTest).
+func TestListOffsetsExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _, part := twoParts(t, time.Hour)
+		r := newReader(t, Better, store, part)
+		defer r.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		got := r.ListOffsets(ctx, &ListOffsetsRequest{Version: 11, ReplicaID: locality.Consumer, Partitions: []ListOffsetsPartition{
+			{Topic: "a", Timestamp: 0, CurrentLeaderEpoch: epoch.Undefined}}})[0]
+		if got.Code != RequestTimedOut || got.Offset != -1 || got.Timestamp != -1 {
+			t.Errorf("got %+v", got)
+		}
+	})
 }

@@ -80,10 +80,18 @@ func (r *Reader) listOffset(ctx context.Context, req *ListOffsetsRequest, p *Lis
 	q := offsetQuery{r, part, part.Offsets.Bound(locality.Request{Replica: req.ReplicaID, Isolation: req.Isolation})}
 	found, err := q.find(ctx, p.Timestamp)
 	if err != nil {
-		return fail(codeOf(err), err)
+		return fail(offsetsCode(err), err)
 	}
 	out.Offset, out.Timestamp, out.LeaderEpoch = found.offset, found.timestamp, found.epoch
 	return out
+}
+
+// offsetsCode is codeOf, but for a lookup that its deadline ended: REQUEST_TIMED_OUT, as a broker says it.
+func offsetsCode(err error) Code {
+	if abi.KindOf(err) == abi.Deadline {
+		return RequestTimedOut
+	}
+	return codeOf(err)
 }
 
 // fenced holds a client's leader epoch against the partition's.
