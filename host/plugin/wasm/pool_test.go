@@ -17,6 +17,7 @@ func TestFullQueueIsExhausted(t *testing.T) {
 	p := ready(t, Options{Instances: 1, MaxQueued: 1}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls sync.WaitGroup
+	hammer.Eventually(t, long, func() bool { return len(p.pool.places) == 0 }) // what configured it is done
 	calls.Go(func() { ask(ctx, p, "loop") })
 	hammer.Eventually(t, long, func() bool { return len(p.pool.places) == 1 })
 	calls.Go(func() {
