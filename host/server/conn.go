@@ -60,7 +60,7 @@ func (c *conn) serve(ctx context.Context) {
 			return
 		}
 		if err := c.answer(ctx, req); err != nil {
-			if ctx.Err() == nil && !gone(err) {
+			if errors.Is(err, errShed) || ctx.Err() == nil && !gone(err) { // a connection that was shed ends its context too
 				c.warn(req.client, err)
 			}
 			return
@@ -106,6 +106,9 @@ func short(s string) string {
 	}
 	return s
 }
+
+// errShed ends a connection whose client took nothing for the longest time, when there are too many bytes unsent.
+var errShed = errors.New("its answer was not taken, and others need the memory")
 
 // errDraining ends reading when the server stops.
 var errDraining = errors.New("the server stops")
@@ -164,7 +167,7 @@ func (c *conn) answer(ctx context.Context, req *request) error {
 	}
 	err = c.write(b)
 	if c.s.unsent.remove(c) && err != nil {
-		err = errors.New("its answer was not taken, and others need the memory")
+		err = errShed
 	}
 	return err
 }
