@@ -24,6 +24,13 @@ func (h *Host) ClusterID() string {
 	return ""
 }
 
+// OnMemoryShortage has shed called when a fetch has to wait for n bytes of memory, by the goroutine that waits: what holds
+// the records of answers that nobody takes lets go of them. It can't be taken back.
+func (h *Host) OnMemoryShortage(shed func(n int64)) { h.memory.OnShortage(shed) }
+
+// MemoryWanted is the bytes of memory that fetches wait for now.
+func (h *Host) MemoryWanted() int64 { return h.memory.Wanted() }
+
 // Changed gives a channel that is closed when a look finds something new: data, partitions, or that some are gone. Who
 // waits for data takes the channel, reads, and then waits.
 func (h *Host) Changed() <-chan struct{} { return h.catalog.wait() }

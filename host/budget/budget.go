@@ -80,6 +80,16 @@ func (p *Pool) Peak() int64 {
 	return p.peak
 }
 
+// Wanted is the number of bytes that are waited for now.
+func (p *Pool) Wanted() (n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.queue {
+		n += w.n
+	}
+	return n
+}
+
 // Lease begins a request's lease, which holds nothing yet.
 func (p *Pool) Lease() *Lease { return &Lease{pool: p} }
 

@@ -38,6 +38,22 @@ func (l *Log) Find(offset, bound int64) (Span, bool, error) {
 	return Span{}, false, nil
 }
 
+// Stretch is batches that lie one after another in a segment's file. The file may be read as long as the Stretch is held,
+// whatever the broker that owns it does.
+type Stretch struct {
+	Segment *Segment
+	Pos     int64
+	Bytes   int64
+}
+
+// Headers calls visit with the header of each batch that lies whole between the positions pos, where one begins, and limit
+// (exclusive) until visit says stop. An error is CORRUPT at bytes that are no batch, with their position; what came before
+// was visited.
+func (s *Segment) Headers(pos, limit int64, visit func(h *format.BatchHeader) (stop bool)) error {
+	_, err := s.scan(pos, func(b batchAt) bool { return b.Pos+b.Size() > limit || visit(&b.BatchHeader) })
+	return err
+}
+
 func (l *Log) next(i int) int64 {
 	if i+1 < len(l.segments) {
 		return l.segments[i+1].Base

@@ -3,7 +3,6 @@ package locallog
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -35,6 +34,9 @@ func (s *Segment) Index() format.OffsetIndex { return s.index }
 // Aborted is the segment's transaction index: that on disk, or one made in memory where that can't be used; empty where
 // no abort marker lies in the segment.
 func (s *Segment) Aborted() format.TxnIndex { return s.txns }
+
+// File is the segment's file, for ReadAt and what else leaves its position alone: others read it too.
+func (s *Segment) File() *os.File { return s.file }
 
 // ReadAt reads the file.
 func (s *Segment) ReadAt(p []byte, off int64) (int, error) { return s.file.ReadAt(p, off) }
@@ -113,13 +115,15 @@ type batchAt struct {
 // scan calls visit with the header of each batch from position pos on until visit says stop. It ends at the end of the
 // segment, and at a batch that is cut or is none with a CORRUPT error and its position.
 func (s *Segment) scan(pos int64, visit func(batchAt) (stop bool)) (int64, error) {
-	var buf [format.HeaderSizeV2]byte
+	ahead := headers.Get().(*headerReader)
+	defer headers.Put(ahead)
+	ahead.reset(s)
 	for pos < s.Size {
-		n, err := s.file.ReadAt(buf[:min(int64(len(buf)), s.Size-pos)], pos)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return pos, abi.E("read", s.path, abi.FileKind(err), err)
+		b, err := ahead.at(pos)
+		if err != nil {
+			return pos, err
 		}
-		h, err := format.ParseBatchHeader(buf[:n])
+		h, err := format.ParseBatchHeader(b)
 		if err != nil {
 			return pos, abi.Errorf("read", s.path, abi.Corrupt, "batch at byte %d: %w", pos, err)
 		}

@@ -63,7 +63,7 @@ func (r *Reader) abortedRange(ctx context.Context, rd *read) (from, upper int64,
 	}
 	if a.local != nil { // Kafka begins at the requested offset here, and at the batch's in the remote tier
 		s := a.local.Segment
-		if up, ok := s.Index().KafkaUpperBound(s.Base, a.pos+a.n); ok {
+		if up, ok := s.Index().KafkaUpperBound(s.Base, a.pos+a.len()); ok {
 			return rd.req.Offset, up, nil
 		}
 		return rd.req.Offset, a.local.Next, nil

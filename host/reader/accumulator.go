@@ -13,6 +13,9 @@ import (
 type accumulator struct {
 	buf *budget.Buffer // bytes 0 to n are the answer
 	n   int64
+	// files is the answer, of inFiles bytes, where it is given as stretches of files; buf is nil then.
+	files   []locallog.Stretch
+	inFiles int64
 
 	firstBase int64 // base offset of the first batch
 	next      int64 // one past the last whole batch's last offset
@@ -28,7 +31,13 @@ type accumulator struct {
 	pos   int64
 }
 
-func (a *accumulator) len() int64 { return a.n }
+func (a *accumulator) len() int64 { return a.n + a.inFiles }
+
+// point adds a stretch of a file.
+func (a *accumulator) point(s *locallog.Segment, pos, n int64) {
+	a.files = append(a.files, locallog.Stretch{Segment: s, Pos: pos, Bytes: n})
+	a.inFiles += n
+}
 
 // begin takes over a buffer whose bytes 0 to n are the first part of the answer.
 func (a *accumulator) begin(buf *budget.Buffer, n int64) { a.buf, a.n = buf, n }
@@ -66,5 +75,5 @@ func (a *accumulator) take() ([]byte, *budget.Buffer) {
 
 func (a *accumulator) release() {
 	a.buf.Release()
-	a.buf, a.n = nil, 0
+	a.buf, a.n, a.files, a.inFiles = nil, 0, nil, 0
 }

@@ -89,6 +89,7 @@ type read struct {
 	tr    *trace.Trace
 	room  int64 // bytes it may take: its allowance
 	first bool  // it may exceed room by its first batch (Kafka's minOneMessage)
+	files bool  // local batches may be given as stretches of files
 	acc   accumulator
 	mem   memory
 }
@@ -108,7 +109,7 @@ func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 	for i := range req.Partitions {
 		rd := &reads[i]
 		*rd = read{req: &req.Partitions[i], out: &resp.Partitions[i], iso: req.Isolation, tr: req.Partitions[i].Trace,
-			room: min(max(req.Partitions[i].MaxBytes, 0), limit), first: first, mem: mem}
+			room: min(max(req.Partitions[i].MaxBytes, 0), limit), first: first, files: req.Files, mem: mem}
 		charge := r.begin(ctx, patience, req, rd)
 		if charge > 0 {
 			first = false
@@ -239,6 +240,7 @@ func (r *Reader) finish(ctx context.Context, rd *read) {
 			r.fail(rd, err)
 		}
 	}
+	rd.out.Files = rd.acc.files
 	rd.out.Records, rd.out.buf = rd.acc.take()
 	rd.out.Remote = rd.ans.Where == locality.Remote
 	r.traceAnswer(rd)

@@ -41,6 +41,7 @@ func (r *Reader) job(ctx context.Context, client string, rd *read) *job {
 	j := &job{read: *rd, out: *rd.out, done: make(chan struct{}), began: time.Now()}
 	j.read.out, j.read.tr = &j.out, rd.tr.Fork()
 	j.read.mem.pool = r.pool
+	j.read.files = false // what comes behind the remote tier lies in the same buffer
 	jctx := r.detach(ctx, j)
 	r.late.wg.Go(func() {
 		defer close(j.done)

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/locallog"
 )
 
@@ -60,12 +61,64 @@ func (r *Reader) localOne(ctx context.Context, rd *read, offset, room int64, fir
 	if first {
 		want = max(room, span.First)
 	}
-	n, err := r.copyLocal(ctx, rd, span, min(want, span.Limit-span.Pos))
+	n, err := r.takeLocal(ctx, rd, span, min(want, span.Limit-span.Pos))
 	traceLocal(rd, m, span, n)
 	if err != nil {
 		return rd.tr.Fail(m, "local", err)
 	}
 	return nil
+}
+
+// takeLocal adds n bytes of a span, or what the policy lets through of them, in the form that the request wants.
+func (r *Reader) takeLocal(ctx context.Context, rd *read, span locallog.Span, n int64) (int64, error) {
+	if rd.files {
+		took, ok, err := r.pointLocal(rd, span, n)
+		if ok || err != nil {
+			return took, err
+		}
+	}
+	return r.copyLocal(ctx, rd, span, n)
+}
+
+// pointLocal is copyLocal without a copy: the answer names the stretch of the file, of which only headers are read. It
+// reports false at batches of before magic 2: who sends those may have to write them anew.
+func (r *Reader) pointLocal(rd *read, span locallog.Span, n int64) (took int64, ok bool, err error) {
+	if rd.acc.buf != nil {
+		return 0, false, nil
+	}
+	acc, legacy := rd.acc, false
+	var disorder error
+	err = span.Segment.Headers(span.Pos, span.Pos+n, func(h *format.BatchHeader) bool {
+		legacy = h.Magic < 2
+		if r.policy.Verify && acc.batches > 0 {
+			disorder = follows(h, acc.next)
+		}
+		if legacy || disorder != nil {
+			return true
+		}
+		acc.saw(h)
+		took += h.Size()
+		return false
+	})
+	switch {
+	case legacy:
+		return 0, false, nil
+	case disorder != nil:
+		err = disorder
+	}
+	if err != nil && took == 0 && r.policy.WholeBatches {
+		return 0, true, abi.E("read", fmt.Sprintf("%s at byte %d", span.Segment.Path(), span.Pos), abi.KindOf(err), err)
+	}
+	if !r.policy.WholeBatches { // as a broker, which does not look
+		took = n
+	}
+	if acc.len() == 0 {
+		acc.local, acc.pos = &span, span.Pos
+	}
+	acc.point(span.Segment, span.Pos, took)
+	acc.wentLocal = true
+	rd.acc = acc
+	return took, true, nil
 }
 
 // copyLocal reads n bytes of a span behind what the answer has, and keeps what the policy lets through.

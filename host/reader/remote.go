@@ -291,8 +291,10 @@ func (rd *read) verify(h *format.BatchHeader, b []byte, seg *piece) error {
 	if err := format.VerifyBatch(h, b); err != nil && !planted.UncheckedCRCs {
 		return err
 	}
-	if rd.acc.batches > 0 && h.BaseOffset < rd.acc.next {
-		return abi.Errorf("", "", abi.Corrupt, "batch %d-%d comes behind offset %d", h.BaseOffset, h.LastOffset, rd.acc.next-1)
+	if rd.acc.batches > 0 {
+		if err := follows(h, rd.acc.next); err != nil {
+			return err
+		}
 	}
 	if seg == nil || h.LeaderEpoch == epoch.Undefined { // the latter: of before there were epochs
 		return nil
@@ -304,6 +306,14 @@ func (rd *read) verify(h *format.BatchHeader, b []byte, seg *piece) error {
 		return abi.Errorf("", "", abi.Corrupt, "batch %d-%d says leader epoch %d, and the offset was written in epoch %d", h.BaseOffset, h.LastOffset, h.LeaderEpoch, le.Epoch)
 	}
 	return nil
+}
+
+// follows is an error for a batch that begins below next, the end of the one before it.
+func follows(h *format.BatchHeader, next int64) error {
+	if h.BaseOffset >= next {
+		return nil
+	}
+	return abi.Errorf("", "", abi.Corrupt, "batch %d-%d comes behind offset %d", h.BaseOffset, h.LastOffset, next-1)
 }
 
 // position is where in the segment a read of offset begins, by an entry of its offset index.

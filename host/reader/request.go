@@ -14,12 +14,15 @@ import (
 
 // FetchRequest is a Fetch as its wire form has it (Kafka protocol, api key 1).
 type FetchRequest struct {
-	ID         string // of the request, in log, trace and error; may be empty
-	ClientID   string // whom the reader pool is fair between; may be empty
-	Version    int16  // 13 and up name topics by id
-	ReplicaID  int32  // locality.Consumer for clients
-	Isolation  locality.Isolation
-	MaxBytes   int64 // of the answer as a whole
+	ID        string // of the request, in log, trace and error; may be empty
+	ClientID  string // whom the reader pool is fair between; may be empty
+	Version   int16  // 13 and up name topics by id
+	ReplicaID int32  // locality.Consumer for clients
+	Isolation locality.Isolation
+	MaxBytes  int64 // of the answer as a whole
+	// Files: records of the local tier may be given as stretches of files, for a caller who sends them from there. Their
+	// CRCs are not checked then, as a broker checks none.
+	Files      bool
 	Partitions []FetchPartition
 }
 
@@ -40,11 +43,11 @@ type FetchResponse struct {
 	Partitions []PartitionData
 }
 
-// Release gives the buffers back. Records must not be used afterwards.
+// Release gives the buffers back. Records and Files must not be used afterwards.
 func (r *FetchResponse) Release() {
 	for i := range r.Partitions {
 		r.Partitions[i].buf.Release()
-		r.Partitions[i].buf, r.Partitions[i].Records = nil, nil
+		r.Partitions[i].buf, r.Partitions[i].Records, r.Partitions[i].Files = nil, nil, nil
 	}
 }
 
@@ -70,8 +73,18 @@ type PartitionData struct {
 	Late             bool                 // the remote read was not ready in time: ask again, and it is answered from what came
 	Remote           bool                 // the remote tier was asked
 	Records          []byte               // batches; the first may begin below the offset, the last may be cut (Policy)
+	Files            []locallog.Stretch   // the same, where FetchRequest.Files is set and they lie in the local tier; Records is nil then
 
 	buf *budget.Buffer // behind Records
+}
+
+// Size is the bytes of records, wherever they lie.
+func (p *PartitionData) Size() int64 {
+	n := int64(len(p.Records))
+	for _, f := range p.Files {
+		n += f.Bytes
+	}
+	return n
 }
 
 // Leader tells a fenced client who leads.

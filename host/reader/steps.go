@@ -217,15 +217,16 @@ func (r *Reader) traceAnswer(rd *read) {
 	if !rd.tr.On() {
 		return
 	}
-	attrs := []trace.Attr{trace.A("bytes", len(rd.out.Records)), trace.A("errorCode", int16(rd.out.Code)), trace.A("batches", rd.acc.batches)}
+	size := rd.out.Size()
+	attrs := []trace.Attr{trace.A("bytes", size), trace.A("errorCode", int16(rd.out.Code)), trace.A("batches", rd.acc.batches)}
 	detail := fmt.Sprintf("%s (%d)", rd.out.Code, rd.out.Code)
 	if rd.out.Code == None {
 		detail = rd.out.Code.String()
 	}
-	if len(rd.out.Records) > 0 {
+	if size > 0 {
 		detail = fmt.Sprintf("%d-%d, %s", rd.acc.firstBase, rd.acc.next-1, detail)
 	}
-	rd.tr.Add(trace.Mark{}, "answer", trace.Bytes(int64(len(rd.out.Records))), attrs, "%s", detail)
+	rd.tr.Add(trace.Mark{}, "answer", trace.Bytes(size), attrs, "%s", detail)
 }
 
 func plural(n int, what string) string {

@@ -14,6 +14,7 @@ import (
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/internal/hammer"
 	"github.com/rsmhost/rsmhost/internal/kafkabytes"
+	"github.com/rsmhost/rsmhost/internal/memrsm"
 )
 
 // sized puts a length before what is sent.
@@ -180,12 +181,14 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// TestSlowReadersShareMemory: beyond memory.max the client that takes nothing for the longest time loses its connection,
-// and another one is served.
+// TestSlowReadersShareMemory: where a fetch waits for memory, the client that takes nothing for the longest time loses its
+// connection, and the fetch is answered. Local records take none.
 func TestSlowReadersShareMemory(t *testing.T) {
-	dir := t.TempDir()
-	kafkabytes.WriteLog(t, dir, tp("orders"), kafkabytes.NewSegment(t, tp("orders"), 1, kafkabytes.Batch{Base: 0, Last: 9, Size: 12 << 20}))
-	v := serveHost(t, host.Config{LogDirs: []string{dir}, MemoryBytes: 32 << 20}, Options{})
+	seg := kafkabytes.NewSegment(t, tp("orders"), 1, kafkabytes.Batch{Base: 0, Last: 9, Size: 12 << 20})
+	store := memrsm.New(memrsm.Inline, seg)
+	meta := t.TempDir()
+	kafkabytes.WriteMetadata(t, meta, kafkabytes.Finished(seg)...)
+	v := serveHost(t, host.Config{RSM: store, Metadata: "dir:" + meta, MemoryBytes: 32 << 20}, Options{})
 	q := frame(fetchOf(v.host.Topics()[0], 0, 0), 1)
 	for i := range 2 {
 		ours, theirs := net.Pipe() // the kernel would take megabytes of an answer that nobody reads

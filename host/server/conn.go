@@ -7,15 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"syscall"
 	"time"
 )
 
 const (
-	readAhead = 8       // requests that a connection may have waiting behind the one that is answered
-	keptBytes = 1 << 20 // a larger write buffer is not kept for the next answer
-	writeStep = 256 << 10
+	readAhead = 8 // requests that a connection may have waiting behind the one that is answered
 )
 
 // conn is one client's connection.
@@ -27,7 +26,8 @@ type conn struct {
 	address  hostPort
 	requests chan *request // closed by readAll
 	done     chan struct{} // closed when nobody answers any more
-	buf      []byte
+	out      answer
+	sender   *sender
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -36,6 +36,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	if c.address == (hostPort{}) {
 		c.address, _ = parseHostPort(nc.LocalAddr().String()) // of an accepted connection it is one
 	}
+	c.sender = newSender(nc, s.o.WriteTimeout, func() { s.unsent.took(c) })
 	return c
 }
 
@@ -147,43 +148,29 @@ func (c *conn) answer(ctx context.Context, req *request) error {
 		return err
 	}
 	resp.SetVersion(req.answerVersion())
-	b := c.buf[:0]
-	if n := req.records + 1024; n > cap(b) {
-		b = make([]byte, 0, n)
-	}
-	b = append(b, 0, 0, 0, 0)
-	b = binary.BigEndian.AppendUint32(b, uint32(req.correlation))
+	a := &c.out
+	defer a.reset()
+	a.b = append(a.b, 0, 0, 0, 0)
+	a.b = binary.BigEndian.AppendUint32(a.b, uint32(req.correlation))
 	if resp.IsFlexible() && resp.Key() != apiVersionsKey { // whose clients don't know yet what we speak
-		b = append(b, 0)
+		a.b = append(a.b, 0)
 	}
-	b = resp.AppendTo(b)
-	req.release() // a slow client must not keep the reader's buffers
-	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
-	if c.buf = b; cap(b) > keptBytes {
-		c.buf = nil
+	if parts, ok := resp.(inParts); ok {
+		parts.appendParts(a)
+	} else {
+		a.b = resp.AppendTo(a.b)
 	}
-	for _, slow := range c.s.unsent.add(c, len(b)) {
-		slow.nc.Close()
+	if a.size() > math.MaxInt32 {
+		return fmt.Errorf("an answer of %d bytes, which no length can tell", a.size())
 	}
-	err = c.write(b)
+	binary.BigEndian.PutUint32(a.b, uint32(a.size()-4))
+	c.s.close(c.s.unsent.add(c, a.inMemory()))
+	err = c.sender.send(a)
 	if c.s.unsent.remove(c) && err != nil {
 		err = errShed
 	}
 	return err
 }
 
-// write sends b in steps, each of which has its time.
-func (c *conn) write(b []byte) error {
-	for len(b) > 0 {
-		if err := c.nc.SetWriteDeadline(time.Now().Add(c.s.o.WriteTimeout)); err != nil {
-			return err
-		}
-		n, err := c.nc.Write(b[:min(len(b), writeStep)])
-		if err != nil {
-			return fmt.Errorf("the answer could not be sent: %w", err)
-		}
-		b = b[n:]
-		c.s.unsent.took(c)
-	}
-	return nil
-}
+// inParts is a response that names what it is made of instead of copying it.
+type inParts interface{ appendParts(a *answer) }

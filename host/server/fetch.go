@@ -17,8 +17,8 @@ const reframedSince = 12
 
 // fetch answers a Fetch: at once where there is enough, the remote tier was asked or something is wrong, else when data
 // comes or the client's wait is over.
-func fetch(ctx context.Context, c *conn, req *request, q *kmsg.FetchRequest) (*kmsg.FetchResponse, error) {
-	resp := kmsg.NewPtrFetchResponse()
+func fetch(ctx context.Context, c *conn, req *request, q *kmsg.FetchRequest) (*fetchReply, error) {
+	resp := &fetchReply{FetchResponse: kmsg.NewPtrFetchResponse()}
 	parts, sess, code := c.s.sessions.begin(q)
 	if code != 0 {
 		resp.ErrorCode = code
@@ -38,7 +38,8 @@ func fetch(ctx context.Context, c *conn, req *request, q *kmsg.FetchRequest) (*k
 	if sess != nil {
 		told = c.s.sessions.end(sess, q.SessionEpoch > 0, parts, summary(data))
 	}
-	return resp, f.fill(resp, data, told)
+	f.fill(resp, data, told)
+	return resp, nil
 }
 
 // fetching is one Fetch while it is worked on.
@@ -52,7 +53,7 @@ type fetching struct {
 // ask is the request for the reader.
 func (f *fetching) ask() *reader.FetchRequest {
 	out := &reader.FetchRequest{ID: f.req.id, ClientID: f.req.client, Version: f.req.version, ReplicaID: f.q.ReplicaID,
-		Isolation: locality.Isolation(f.q.IsolationLevel), MaxBytes: min(int64(f.q.MaxBytes), f.c.s.o.MaxFetchBytes)}
+		Isolation: locality.Isolation(f.q.IsolationLevel), MaxBytes: min(int64(f.q.MaxBytes), f.c.s.o.MaxFetchBytes), Files: true}
 	if f.req.version >= 15 {
 		out.ReplicaID = f.q.ReplicaState.ID
 	}
@@ -102,7 +103,7 @@ func enough(data *reader.FetchResponse, minBytes int64) bool {
 		if p.Code != reader.None || p.Diverging != nil || p.Remote {
 			return true
 		}
-		n += int64(len(p.Records))
+		n += p.Size()
 	}
 	return n >= minBytes
 }
@@ -111,15 +112,15 @@ func summary(data *reader.FetchResponse) []answered {
 	out := make([]answered, len(data.Partitions))
 	for i := range data.Partitions {
 		p := &data.Partitions[i]
-		failed := p.Code != reader.None
-		out[i] = answered{news: failed || p.Diverging != nil || len(p.Records) > 0, failed: failed, taken: p.Late || len(p.Records) > 0,
+		failed, some := p.Code != reader.None, p.Size() > 0
+		out[i] = answered{news: failed || p.Diverging != nil || some, failed: failed, taken: p.Late || some,
 			hw: p.HighWatermark, lso: p.LastStableOffset, from: p.LogStartOffset}
 	}
 	return out
 }
 
 // fill makes the answer of those partitions that the client is told of.
-func (f *fetching) fill(resp *kmsg.FetchResponse, data *reader.FetchResponse, told []bool) error {
+func (f *fetching) fill(resp *fetchReply, data *reader.FetchResponse, told []bool) {
 	byID := f.req.version >= 13
 	for i := range data.Partitions {
 		if !told[i] {
@@ -131,24 +132,26 @@ func (f *fetching) fill(resp *kmsg.FetchResponse, data *reader.FetchResponse, to
 			resp.Topics = append(resp.Topics, kmsg.FetchResponseTopic{Topic: key.topic, TopicID: key.id})
 		}
 		if byID && key.id == (abi.UUID{}) { // the reader takes it for a topic without a name
-			*p = reader.PartitionData{Code: reader.UnknownTopicID, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, Aborted: []reader.AbortedTransaction{}}
+			p = &reader.PartitionData{Code: reader.UnknownTopicID, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, Aborted: []reader.AbortedTransaction{}}
 		}
-		one, err := f.partition(p)
+		records, err := f.records(p)
 		if err != nil {
-			return err
+			f.c.tell(f.req, "fetch", p.Topic, p.Partition, -1, reader.CorruptMessage, err)
+			p = &reader.PartitionData{Code: reader.CorruptMessage, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1}
 		}
+		one := partition(p)
 		one.Partition = key.partition
 		if p.Leader != nil && f.req.version >= 16 && len(resp.Brokers) == 0 {
 			resp.Brokers = []kmsg.FetchResponseBroker{{NodeID: f.c.s.node, Host: f.c.address.host, Port: f.c.address.port}}
 		}
 		t := &resp.Topics[len(resp.Topics)-1]
 		t.Partitions = append(t.Partitions, one)
-		f.req.records += len(one.RecordBatches) + 128
+		resp.bodies = append(resp.bodies, records)
 	}
-	return nil
 }
 
-func (f *fetching) partition(p *reader.PartitionData) (kmsg.FetchResponseTopicPartition, error) {
+// partition is what stands beside the records.
+func partition(p *reader.PartitionData) kmsg.FetchResponseTopicPartition {
 	out := kmsg.NewFetchResponseTopicPartition()
 	out.ErrorCode, out.HighWatermark, out.LastStableOffset, out.LogStartOffset = int16(p.Code), p.HighWatermark, p.LastStableOffset, p.LogStartOffset
 	if p.Aborted != nil {
@@ -163,23 +166,22 @@ func (f *fetching) partition(p *reader.PartitionData) (kmsg.FetchResponseTopicPa
 	if p.Leader != nil {
 		out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = p.Leader.ID, p.Leader.Epoch
 	}
-	out.RecordBatches = p.Records
-	if out.RecordBatches == nil {
-		out.RecordBatches = []byte{} // a broker sends no null
-	}
+	return out
+}
+
+// records gives the records of an answer where they lie, or written anew where they are of before magic 2 and the client
+// needs that. An error is CORRUPT.
+func (f *fetching) records(p *reader.PartitionData) (body, error) {
+	out := body{bytes: p.Records, files: p.Files, size: p.Size()}
 	if f.req.version < reframedSince || f.c.s.o.KafkaExact {
 		return out, nil
 	}
 	b, err := reframe(p.Records)
 	if err != nil {
-		f.c.tell(f.req, "fetch", p.Topic, p.Partition, -1, reader.CorruptMessage, err)
-		out = kmsg.NewFetchResponseTopicPartition()
-		out.ErrorCode, out.HighWatermark, out.LastStableOffset, out.LogStartOffset = int16(reader.CorruptMessage), -1, -1, -1
-		out.RecordBatches = []byte{}
-		return out, nil
+		return body{}, err
 	}
 	if b != nil {
-		out.RecordBatches = b
+		out = body{bytes: b, size: int64(len(b))}
 	}
 	return out, nil
 }

@@ -31,7 +31,6 @@ type request struct {
 	client      string
 	id          string // in log, trace and error
 	msg         kmsg.Request
-	records     int    // bytes of records in the answer
 	after       func() // lets go of what the answer is made of; nil: nothing
 
 	unsupported bool // an ApiVersions of a version that is not served: it is answered as version 0

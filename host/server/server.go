@@ -81,6 +81,7 @@ type Server struct {
 	apis     map[int16]*api
 	sessions *sessions
 	unsent   *unsent
+	again    *time.Timer   // sheds again while somebody waits for memory
 	parsing  chan struct{} // a token: one large request is parsed at a time
 
 	draining chan struct{}      // closed: no new request is read, and nothing is waited for
@@ -116,6 +117,9 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.again = time.AfterFunc(time.Hour, func() { s.shed(0) })
+	s.again.Stop() // until somebody waits for memory
+	o.Host.OnMemoryShortage(s.shed)
 	return s, nil
 }
 
@@ -189,6 +193,26 @@ func (s *Server) forget(c *conn) {
 	delete(s.conns, c)
 }
 
+// shed ends connections whose clients take nothing of their answers, where n bytes of memory are wanted beside those that
+// are waited for. It comes back as long as somebody waits.
+func (s *Server) shed(n int64) {
+	if n += s.host.MemoryWanted(); n == 0 {
+		return
+	}
+	slow, next := s.unsent.stalled(n)
+	s.close(slow)
+	if next > 0 {
+		s.again.Reset(next)
+	}
+}
+
+// close ends connections, each of which says why.
+func (s *Server) close(slow []*conn) {
+	for _, c := range slow {
+		c.nc.Close()
+	}
+}
+
 // Connections counts those that are open.
 func (s *Server) Connections() int {
 	s.mu.Lock()
@@ -236,6 +260,7 @@ func (s *Server) stop() {
 func (s *Server) Close() error {
 	s.stop()
 	s.cancel()
+	s.again.Stop()
 	s.mu.Lock()
 	for c := range s.conns {
 		c.nc.Close()

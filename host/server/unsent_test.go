@@ -28,6 +28,32 @@ func TestUnsent(t *testing.T) {
 	}
 }
 
+// TestStalled: clients that have taken nothing for a while give way to those who wait, no more of them than it takes.
+func TestStalled(t *testing.T) {
+	u := newUnsent(1000)
+	now := time.Now()
+	u.now = func() time.Time { return now }
+	a, b, c := &conn{}, &conn{}, &conn{}
+	u.add(a, 10)
+	now = now.Add(time.Second)
+	u.add(b, 10)
+	u.add(c, 0) // a file is on its way, which takes no memory
+	if slow, next := u.stalled(5); slow != nil || next != stallTime-time.Second {
+		t.Errorf("at first %v, the next in %v", slow, next)
+	}
+	now = now.Add(stallTime - time.Second)
+	if slow, next := u.stalled(5); len(slow) != 1 || slow[0] != a || next != 0 {
+		t.Errorf("after a while %v, the next in %v", slow, next)
+	}
+	if slow, next := u.stalled(15); slow != nil || next != time.Second {
+		t.Errorf("for 15 more %v, the next in %v", slow, next)
+	}
+	now = now.Add(time.Minute)
+	if slow, next := u.stalled(15); len(slow) != 1 || slow[0] != b || next != 0 {
+		t.Errorf("at last %v, the next in %v", slow, next)
+	}
+}
+
 // count is the number of answers on their way.
 func (u *unsent) count() int {
 	u.mu.Lock()
