@@ -24,12 +24,13 @@ const imports = `
 	host/rlmm, host/indexcache, host/plugin < host/reader < host < host/server, host/bucket, host/replay < host/config < cmd/..., examples/..., internal/e2e
 	abi, abi/packing < abi/conformance < cmd/...    abi/sdk < cmd/..., examples/...    host/plugin/wasm < internal/tools/...
 
-	std < internal/archtest, internal/hammer, internal/golden, internal/modulecache, internal/gobuild, internal/randomops    host/format < internal/kafkabytes < internal/memrsm
+	abi < host/access < host/server
+	std < internal/archtest, internal/hammer, internal/golden, internal/modulecache, internal/gobuild, internal/randomops, internal/certificates    host/format < internal/kafkabytes < internal/memrsm
 	std < internal/planted < host/rlmm, host/reader
 `
 
 // testHelpers are for tests alone, and for each other.
-var testHelpers = []string{"internal/hammer", "internal/golden", "internal/kafkabytes", "internal/memrsm", "internal/modulecache", "internal/gobuild"}
+var testHelpers = []string{"internal/hammer", "internal/golden", "internal/kafkabytes", "internal/memrsm", "internal/modulecache", "internal/gobuild", "internal/certificates"}
 
 // testImports is what the tests of a package may import beyond what it may itself, and the helpers.
 var testImports = map[string][]string{
@@ -59,7 +60,8 @@ var modules = map[string][]string{
 	"host/plugin/process":     {"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys"},
 	"host/plugin/wasm":        {"github.com/tetratelabs/wazero", "golang.org/x/sys"},
 	"host":                    {"github.com/prometheus/client_golang"},
-	"host/server":             {"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kmsg", "github.com/prometheus/client_golang"},
+	"host/access":             {"github.com/xdg-go/scram", "github.com/xdg-go/stringprep"},
+	"host/server":             {"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kmsg", "github.com/prometheus/client_golang", "golang.org/x/sync"},
 	"host/replay":             {"github.com/twmb/franz-go/pkg/kmsg"}, // its client
 	"host/config":             {"github.com/goccy/go-yaml"},
 	"plugins/s3":              {"github.com/aws/aws-sdk-go-v2"},
