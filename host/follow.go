@@ -77,7 +77,9 @@ func (h *Host) Look(ctx context.Context) error {
 		}
 		h.catalog.put(newCatalog(h.metadata(), h.dirs, h.nodeID, h.epochs, old))
 	}
-	return errors.Join(metaErr, dirsErr)
+	err := errors.Join(metaErr, dirsErr)
+	h.looks.ended(ctx, err)
+	return err
 }
 
 // metadata is what the source told; nothing without one.

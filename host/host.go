@@ -74,6 +74,9 @@ type Config struct {
 	// Quota bounds the rate of remote reads (KIP-956).
 	Quota reader.QuotaConfig
 
+	// SlowRead is slow.read.ms: a read that took longer is logged with its steps; 0: none is.
+	SlowRead time.Duration
+
 	// KafkaExact answers as Apache Kafka 4.3 does, warts included.
 	KafkaExact bool
 
@@ -90,9 +93,14 @@ type Host struct {
 	catalog *current
 	epochs  *epochReader
 	reader  *reader.Reader
+	indexes *indexcache.Cache
 	store   *reader.Store  // nil: none
 	plugin  *plugin.Plugin // nil: none
+	calls   *counted       // store's; nil: none
 	nodeID  int32
+	watch   watch
+	looks   looks
+	sizes   sizes
 
 	looking sync.Mutex      // guards what follows; one look at a time
 	meta    *rlmm.Dir       // nil: no metadata source
@@ -111,6 +119,7 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	h := &Host{log: cfg.Log}
+	h.watch.begin(cfg.Log, cfg.SlowRead)
 	if err := h.open(ctx, cfg); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
@@ -146,8 +155,9 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 	if cfg.KafkaExact {
 		policy = reader.Kafka43
 	}
+	h.indexes = indexes
 	h.reader = reader.New(reader.Options{Catalog: h.catalog, Store: h.store, Indexes: indexes, Policy: policy,
-		Threads: cfg.ReaderThreads, Pending: cfg.ReaderPending, Quota: cfg.Quota, Wait: cfg.RemoteWait, Memory: h.memory, Look: h.Look})
+		Threads: cfg.ReaderThreads, Pending: cfg.ReaderPending, Quota: cfg.Quota, Wait: cfg.RemoteWait, Memory: h.memory, Look: h.Look, Watch: h.watch.read})
 	h.closers = append(h.closers, func() error { h.reader.Close(); return nil })
 	h.follow(cfg.RefreshInterval)
 	return nil
@@ -205,7 +215,8 @@ func (h *Host) openStore(ctx context.Context, cfg Config) error {
 			return err
 		}
 		h.closers = append(h.closers, roots.Close)
-		h.store = &reader.Store{Name: "built-in", RSM: cfg.RSM, Mover: transfer.New(roots, &transfer.Options{Memory: h.memory})}
+		h.calls = &counted{RemoteStorageManager: cfg.RSM}
+		h.store = &reader.Store{Name: "built-in", RSM: h.calls, Mover: transfer.New(roots, &transfer.Options{Memory: h.memory})}
 	case cfg.Plugin != "":
 		p, err := plugin.Open(ctx, pluginOptions(cfg))
 		if err != nil {
@@ -213,7 +224,8 @@ func (h *Host) openStore(ctx context.Context, cfg Config) error {
 		}
 		h.plugin = p
 		h.closers = append(h.closers, func() error { return p.Close(context.Background()) }) // bounded by itself
-		h.store = &reader.Store{Name: p.File(), RSM: p, Mover: transfer.New(p.Roots(), &transfer.Options{Memory: h.memory})}
+		h.calls = &counted{RemoteStorageManager: p}
+		h.store = &reader.Store{Name: p.File(), RSM: h.calls, Mover: transfer.New(p.Roots(), &transfer.Options{Memory: h.memory})}
 	}
 	return nil
 }

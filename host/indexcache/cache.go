@@ -89,6 +89,7 @@ type Cache struct {
 	budget *budget.Pool
 	memory int64 // Options.MemoryBytes
 	now    func() time.Time
+	counts counts
 
 	mu      sync.Mutex
 	closed  bool
@@ -101,7 +102,7 @@ func New(o Options) (*Cache, error) {
 	o = o.withDefaults()
 	c := &Cache{budget: o.Budget, memory: o.MemoryBytes, now: o.Now, flights: map[key]*flight{}}
 	var err error
-	c.hot, err = newShelf(min(o.MemoryBytes, o.TotalBytes), o.TTL, func(_ *hotIndex, size int64) { c.budget.Unreserve(size) })
+	c.hot, err = newShelf(min(o.MemoryBytes, o.TotalBytes), o.TTL, func(_ *hotIndex, size int64) { c.budget.Unreserve(size); c.counts.gone.Add(1) })
 	if err == nil && o.Dir != "" {
 		c.disk, err = openDisk(o)
 	}
@@ -200,9 +201,11 @@ func (c *Cache) get(ctx context.Context, seg *abi.SegmentMetadata, t abi.IndexTy
 		case err != nil:
 			return nil, "", abi.E("index", seg.Key()+" "+t.String(), abi.Phase, err)
 		case f == nil:
+			c.counts.answered(Memory, nil)
 			return b, Memory, nil
 		case leads:
 			c.lead(ctx, f, k, seg, load, check)
+			c.counts.answered(f.from, f.err)
 			return f.data, f.from, f.err
 		}
 		select {
@@ -211,6 +214,7 @@ func (c *Cache) get(ctx context.Context, seg *abi.SegmentMetadata, t abi.IndexTy
 		case <-f.done:
 		}
 		if !f.gaveUp {
+			c.counts.answered(Memory, f.err)
 			return f.data, f.from, f.err
 		}
 	}

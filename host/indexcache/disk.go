@@ -38,6 +38,8 @@ type disk struct {
 	log *slog.Logger
 	now func() time.Time
 
+	gone atomic.Int64 // files that left
+
 	mu      sync.Mutex
 	closed  bool
 	files   *shelf[string] // names; what leaves is removed
@@ -48,7 +50,7 @@ type disk struct {
 func openDisk(o Options) (*disk, error) {
 	d := &disk{dir: o.Dir, log: o.Log, now: o.Now}
 	var err error
-	if d.files, err = newShelf(o.TotalBytes, o.TTL, func(name string, _ int64) { d.unlink(name) }); err != nil {
+	if d.files, err = newShelf(o.TotalBytes, o.TTL, func(name string, _ int64) { d.unlink(name); d.gone.Add(1) }); err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(d.dir)

@@ -17,6 +17,7 @@ type accumulator struct {
 	files   []locallog.Stretch
 	inFiles int64
 
+	remote    int64 // of n: what came from the store, which is what comes first
 	firstBase int64 // base offset of the first batch
 	next      int64 // one past the last whole batch's last offset
 	batches   int

@@ -61,14 +61,14 @@ func TestDefect2SlowPartition(t *testing.T) {
 				delays(store, parts, map[string]time.Duration{"s": time.Hour})
 				local := kafkabytes.NewSegment(t, id("l"), 9, batch{Base: 0, Last: 9, Size: 1000})
 				r := newReader(t, policy, store, append(parts, withLocal(t, remotePartition(t, local), local))...)
-				r.wait = 500 * time.Millisecond
+				r.SetWait(500 * time.Millisecond)
 				defer r.Close()
 				began := time.Now()
 				got := map[string]PartitionData{}
 				for _, p := range fetch(t, r, context.Background(), all(order, 10_000, 1000)) {
 					got[p.Topic] = p
 				}
-				if took := time.Since(began); took != r.wait {
+				if took := time.Since(began); took != time.Duration(r.wait.Load()) {
 					t.Errorf("%s, %s: answered after %v", name, order, took)
 				}
 				want(t, name+", slow", got["s"], None, "[]")
@@ -175,7 +175,7 @@ func TestDefect7NothingStays(t *testing.T) {
 	for name, policy := range policies {
 		store, parts := topics(t, "ab")
 		r := newReader(t, policy, store, parts...)
-		r.wait = time.Minute
+		r.SetWait(time.Minute)
 		defer r.Close()
 		ctx := &registry{Context: context.Background()}
 		asked := func() weak.Pointer[FetchPartition] {
@@ -423,7 +423,7 @@ func TestDefect41NothingPerPartition(t *testing.T) {
 		}
 		delays(store, parts, by)
 		r := newReader(t, Better, store, parts...)
-		r.wait = time.Millisecond
+		r.SetWait(time.Millisecond)
 		defer r.Close()
 		for _, p := range fetch(t, r, context.Background(), all(names, math.MaxInt32, 1000)) {
 			if !p.Late {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -31,9 +32,11 @@ type Reader struct {
 	quota   *quota
 	late    lateReads
 	digests digests
-	wait    time.Duration               // 0: as long as the request's context
+	wait    atomic.Int64                // a Duration; 0: as long as the request's context
 	look    func(context.Context) error // nil: nothing can be looked at again
 	buffers *budget.Pool
+	counts  counts
+	watch   func(Watched) // nil: nobody watches
 }
 
 // Options of a Reader.
@@ -48,6 +51,8 @@ type Options struct {
 	// Wait is remote.fetch.max.wait.ms: a fetch is answered then without what is not ready, which goes on for the retry.
 	// 0: a fetch waits as long as its context.
 	Wait time.Duration
+	// Watch is told of each partition's read that has no trace of its own, by whoever reads. nil: nobody is told.
+	Watch func(Watched)
 	// Look looks at metadata and log directories again: a read that finds an object gone asks for it, since retention may
 	// have deleted the object. nil: nothing can be looked at again.
 	Look func(ctx context.Context) error
@@ -61,7 +66,8 @@ func New(o Options) *Reader {
 		o.Memory = budget.New(0)
 	}
 	r := &Reader{catalog: o.Catalog, store: o.Store, indexes: o.Indexes, policy: o.Policy, pool: newPool(o.Threads, o.Pending),
-		quota: newQuota(o.Quota, nil), wait: o.Wait, look: o.Look, buffers: o.Memory}
+		quota: newQuota(o.Quota, nil), look: o.Look, buffers: o.Memory, watch: o.Watch}
+	r.wait.Store(int64(max(0, o.Wait)))
 	r.buffers.OnShortage(r.late.shed)
 	return r
 }
@@ -71,6 +77,9 @@ func (r *Reader) Resize(threads, pending int) { r.pool.resize(threads, pending) 
 
 // SetQuota changes the fetch quota in bytes a second while it is in use; 0: none.
 func (r *Reader) SetQuota(bytesPerSecond int64) { r.quota.setBound(bytesPerSecond) }
+
+// SetWait changes Options.Wait while it is in use, for the requests that come.
+func (r *Reader) SetWait(d time.Duration) { r.wait.Store(int64(max(0, d))) }
 
 // PoolStats says how busy the remote readers are.
 func (r *Reader) PoolStats() PoolStats { return r.pool.stats() }
@@ -92,6 +101,7 @@ type read struct {
 	files bool  // local batches may be given as stretches of files
 	acc   accumulator
 	mem   memory
+	began time.Time // of a remote read: when it had a reader; zero before
 }
 
 // Fetch answers a request. Local partitions are read at once, remote ones in parallel in the pool; the answer comes when
@@ -102,13 +112,13 @@ func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 	limit, first := min(max(req.MaxBytes, 0), math.MaxInt32), true
 	mem := memory{lease: r.buffers.Lease()}
 	patience, stop := ctx, context.CancelFunc(func() {}) // ends when the answer has to go out
-	if r.wait > 0 {
-		patience, stop = context.WithTimeout(ctx, r.wait)
+	if wait := time.Duration(r.wait.Load()); wait > 0 {
+		patience, stop = context.WithTimeout(ctx, wait)
 	}
 	defer stop()
 	for i := range req.Partitions {
 		rd := &reads[i]
-		*rd = read{req: &req.Partitions[i], out: &resp.Partitions[i], iso: req.Isolation, tr: req.Partitions[i].Trace,
+		*rd = read{req: &req.Partitions[i], out: &resp.Partitions[i], iso: req.Isolation, tr: r.trace(req, i),
 			room: min(max(req.Partitions[i].MaxBytes, 0), limit), first: first, files: req.Files, mem: mem}
 		charge := r.begin(ctx, patience, req, rd)
 		if charge > 0 {
@@ -120,6 +130,7 @@ func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 	r.goOn(ctx, reads, limit)
 	for i := range reads {
 		r.finish(ctx, &reads[i])
+		r.ended(req, &reads[i])
 	}
 	return resp
 }

@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -22,6 +23,10 @@ func (r *Reader) readRemote(ctx, patience context.Context, req *FetchRequest, re
 			jobs[i] = r.job(ctx, req.ClientID, rd)
 		}
 	}
+	if !slices.ContainsFunc(jobs, func(j *job) bool { return j != nil }) {
+		return
+	}
+	defer r.counts.waiting()()
 	over := false
 	for i, j := range jobs {
 		if j != nil {
@@ -34,10 +39,12 @@ func (r *Reader) readRemote(ctx, patience context.Context, req *FetchRequest, re
 func (r *Reader) job(ctx context.Context, client string, rd *read) *job {
 	if r.policy.KeepLate {
 		if j := r.late.take(rd.lateKey()); j != nil {
+			r.counts.lateAnswered.Add(1)
 			rd.tr.Add(rd.tr.Mark(), "late", "kept", nil, "the read that an earlier request began %s ago", time.Since(j.began).Round(time.Millisecond))
 			return j
 		}
 	}
+	r.counts.topic(rd.part).requests.Add(1)
 	j := &job{read: *rd, out: *rd.out, done: make(chan struct{}), began: time.Now()}
 	j.read.out, j.read.tr = &j.out, rd.tr.Fork()
 	j.read.mem.pool = r.pool
@@ -48,13 +55,14 @@ func (r *Reader) job(ctx context.Context, client string, rd *read) *job {
 		defer j.detach() // nothing of it may stay with a context that lives on
 		defer j.cancel(nil)
 		j.err = r.run(jctx, client, &j.read)
+		r.counts.ran(&j.read, j.err)
 	})
 	return j
 }
 
 // detach gives a job's context: the request's own where nothing may outlive it.
 func (r *Reader) detach(ctx context.Context, j *job) context.Context {
-	if r.wait == 0 {
+	if r.wait.Load() == 0 {
 		ctx, j.cancel = context.WithCancelCause(ctx)
 		j.detach = func() bool { return true }
 		return ctx
@@ -73,6 +81,7 @@ func (r *Reader) run(ctx context.Context, client string, rd *read) error {
 	}
 	var failed error
 	err := r.pool.do(ctx, client, func() {
+		rd.began = time.Now()
 		failed = r.remote(ctx, rd)
 		if r.vanished(rd, failed) {
 			failed = r.afterLook(ctx, rd, failed)
@@ -127,7 +136,8 @@ func (r *Reader) collect(ctx, patience context.Context, rd *read, j *job, over b
 // answerLate answers with nothing, and keeps the read for the retry.
 func (r *Reader) answerLate(rd *read, j *job) {
 	rd.out.Late = true
-	rd.tr.Add(trace.Mark{}, "late", "not ready", nil, "within %s; the next fetch of this offset is answered from it", r.wait)
+	r.counts.lateLeft.Add(1)
+	rd.tr.Add(trace.Mark{}, "late", "not ready", nil, "within %s; the next fetch of this offset is answered from it", time.Duration(r.wait.Load()))
 	if !r.policy.KeepLate {
 		r.late.wg.Go(j.drop)
 		return
@@ -139,6 +149,7 @@ func (r *Reader) answerLate(rd *read, j *job) {
 // adopt makes a job's result the partition's.
 func (r *Reader) adopt(ctx context.Context, rd *read, j *job) {
 	rd.tr.Join(j.read.tr)
+	j.read.tr = nil
 	if j.err != nil {
 		j.read.acc.release()
 		if r.policy.EmptyOnTimeout && ctx.Err() != nil {

@@ -37,7 +37,7 @@ func TestDefect3SlowStoreIsReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, seg, part := twoParts(t, 2100*time.Millisecond)
 		r := newReader(t, Better, store, part)
-		r.wait = 500 * time.Millisecond
+		r.SetWait(500 * time.Millisecond)
 		defer r.Close()
 		rounds := 0
 		for ; rounds < 10; rounds++ {
@@ -79,7 +79,7 @@ func TestD5ExpiryAnswersWhatIsReady(t *testing.T) {
 			return nil
 		}
 		r := newReader(t, Better, store, remotePartition(t, fast), remotePartition(t, slow))
-		r.wait = 500 * time.Millisecond
+		r.SetWait(500 * time.Millisecond)
 		defer r.Close()
 		parts := fetch(t, r, context.Background(), FetchRequest{MaxBytes: math.MaxInt32, Partitions: []FetchPartition{ask("b", 0, 1000), ask("a", 0, 1000)}})
 		if p := parts[0]; !p.Late || len(p.Records) > 0 || p.HighWatermark != 10 {
@@ -100,7 +100,7 @@ func TestLateReadIsDroppedWhenNobodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, _, part := twoParts(t, time.Second)
 		r := newReader(t, Better, store, part)
-		r.wait = time.Millisecond
+		r.SetWait(time.Millisecond)
 		if p := one(t, r, ask("a", 0, 1<<20)); !p.Late {
 			t.Fatal("not late")
 		}
@@ -121,7 +121,7 @@ func TestLateReadIsCutToTheRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, seg, part := twoParts(t, time.Second)
 		r := newReader(t, Better, store, part)
-		r.wait = time.Millisecond
+		r.SetWait(time.Millisecond)
 		defer r.Close()
 		one(t, r, ask("a", 0, 1<<20))
 		time.Sleep(2 * time.Second)
@@ -137,7 +137,7 @@ func TestCallerWhoGivesUpEndsTheRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, _, part := twoParts(t, time.Hour)
 		r := newReader(t, Better, store, part)
-		r.wait = time.Minute
+		r.SetWait(time.Minute)
 		defer r.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -153,7 +153,7 @@ func TestCloseEndsLateReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, _, part := twoParts(t, time.Hour)
 		r := newReader(t, Better, store, part)
-		r.wait = time.Millisecond
+		r.SetWait(time.Millisecond)
 		one(t, r, ask("a", 0, 1000))
 		r.Close()
 	})
@@ -164,7 +164,7 @@ func TestM7KafkaThrowsLateReadsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, _, part := twoParts(t, time.Second)
 		r := newReader(t, Kafka43, store, part)
-		r.wait = 500 * time.Millisecond
+		r.SetWait(500 * time.Millisecond)
 		defer r.Close()
 		for range 3 {
 			if p := one(t, r, ask("a", 0, 1000)); len(p.Records) > 0 || p.Code != None {

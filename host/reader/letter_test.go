@@ -174,11 +174,11 @@ func TestDefectLLocalErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := newReader(t, policy, store, append(parts, local, remotePartition(t, refused))...)
-			r.wait = 500 * time.Millisecond
+			r.SetWait(500 * time.Millisecond)
 			defer r.Close()
 			began := time.Now()
 			got := fetch(t, r, context.Background(), all("sbo", 10_000, 1000))
-			if took := time.Since(began); took != r.wait {
+			if took := time.Since(began); took != time.Duration(r.wait.Load()) {
 				t.Errorf("%s: answered after %v", name, took)
 			}
 			want(t, name+", slow", got[0], None, "[]")

@@ -53,11 +53,13 @@ type OffsetData struct {
 
 // ListOffsets answers a request, in its order of partitions. Lookups by time share the pool with fetches.
 func (r *Reader) ListOffsets(ctx context.Context, req *ListOffsetsRequest) []OffsetData {
+	r.counts.asking.Add(1)
+	defer r.counts.asking.Add(-1)
 	out := make([]OffsetData, len(req.Partitions))
 	for i := range req.Partitions {
 		out[i] = r.listOffset(ctx, req, &req.Partitions[i])
 	}
-	return out
+	return r.counts.expired(out)
 }
 
 func (r *Reader) listOffset(ctx context.Context, req *ListOffsetsRequest, p *ListOffsetsPartition) OffsetData {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/tally"
 )
 
 // QuotaConfig is the fetch quota of remote reads (KIP-956): remote.log.manager.fetch.max.bytes.per.second and its
@@ -22,6 +23,8 @@ type QuotaConfig struct {
 type quota struct {
 	cfg QuotaConfig
 	now func() time.Time
+
+	throttled tally.Histogram // waits until the rate allowed a read
 
 	mu      sync.Mutex
 	samples []sample // oldest first
@@ -120,8 +123,10 @@ func (q *quota) reserve(ctx context.Context, bytes int64) error {
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
+			q.throttled.Observe(wait)
 		case <-ctx.Done():
 			t.Stop()
+			q.throttled.Observe(q.now().Sub(now))
 			err := abi.Errorf("remote read", "", abi.Throttled, "the fetch quota is used up: %w", context.Cause(ctx))
 			err.RetryAfter = wait
 			return err

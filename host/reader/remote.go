@@ -110,6 +110,7 @@ func (r *Reader) segment(rd *read, offset int64) (piece, error) {
 	}
 	traceEpoch(rd, m, le)
 	m = rd.tr.Mark()
+	r.counts.topic(rd.part).lookups.Add(1)
 	if rd.part.Remote != nil {
 		if seg, ok := r.policy.lookup(rd.part.Remote, le.Epoch, offset); ok {
 			traceSegment(rd, m, seg)
@@ -210,6 +211,7 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg piece, offset in
 	n, err := r.take(ctx, rd, w, room, seg)
 	if n > 0 {
 		rd.acc.segs = append(rd.acc.segs, seg)
+		rd.acc.remote += n
 	}
 	if err == nil {
 		err = failed // what came before is good

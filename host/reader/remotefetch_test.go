@@ -160,7 +160,7 @@ func TestM5RemoteReadQuota(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store, parts := topics(t, "a")
 			r := newReader(t, policy, store, parts...)
-			r.wait = 500 * time.Millisecond
+			r.SetWait(500 * time.Millisecond)
 			defer r.Close()
 			r.SetQuota(1000)
 			r.quota.record(20_000)
@@ -183,7 +183,7 @@ func TestM7RemoteFetchExpires(t *testing.T) {
 			store, parts := topics(t, "a")
 			delays(store, parts, map[string]time.Duration{"a": 2 * time.Second})
 			r := newReader(t, policy, store, parts...)
-			r.wait = 500 * time.Millisecond
+			r.SetWait(500 * time.Millisecond)
 			defer r.Close()
 			began := time.Now()
 			p := one(t, r, ask("a", 0, 1000))
@@ -298,7 +298,7 @@ func TestD6WaitsForAll(t *testing.T) {
 				p.Offsets.HighWatermark, p.Offsets.LogStart = int64(100+100*i), int64(10+10*i)
 			}
 			r := newReader(t, policy, store, parts...)
-			r.wait = time.Minute
+			r.SetWait(time.Minute)
 			defer r.Close()
 			req := all("ab", 10_000, 1000)
 			req.Partitions[0].Offset, req.Partitions[1].Offset = 10, 20

@@ -14,10 +14,11 @@ import (
 	"github.com/rsmhost/rsmhost/host/transfer"
 )
 
-// The steps of the trace. Each function does nothing where nobody watches: the evidence is not even put together then.
+// The steps of the trace. Where nobody watches, the evidence is not even put together: a brief trace takes one number.
 
 func (r *Reader) traceLocality(rd *read, m trace.Mark) {
 	if !rd.tr.On() {
+		rd.tr.Brief(m, "locality", rd.ans.Where.String(), rd.req.Offset)
 		return
 	}
 	o := rd.part.Offsets
@@ -43,6 +44,7 @@ func (r *Reader) traceLocality(rd *read, m trace.Mark) {
 
 func traceEpoch(rd *read, m trace.Mark, le abi.LeaderEpoch) {
 	if !rd.tr.On() {
+		rd.tr.Brief(m, "epoch", "", int64(le.Epoch))
 		return
 	}
 	rd.tr.Add(m, "epoch", fmt.Sprint(le.Epoch), []trace.Attr{trace.A("leaderEpoch", le.Epoch), trace.A("startOffset", le.StartOffset)},
@@ -51,6 +53,7 @@ func traceEpoch(rd *read, m trace.Mark, le abi.LeaderEpoch) {
 
 func traceSegment(rd *read, m trace.Mark, seg *rlmm.Segment) {
 	if !rd.tr.On() {
+		rd.tr.Brief(m, "segment", "", seg.StartOffset)
 		return
 	}
 	rd.tr.Add(m, "segment", fmt.Sprintf("%d-%d", seg.StartOffset, seg.EndOffset),
@@ -61,6 +64,7 @@ func traceSegment(rd *read, m trace.Mark, seg *rlmm.Segment) {
 
 func traceIndex(rd *read, m trace.Mark, t abi.IndexType, size int64, origin indexcache.Origin, store string, used transfer.Evidence) {
 	if !rd.tr.On() {
+		rd.tr.Brief(m, "index", string(origin), size)
 		return
 	}
 	attrs := []trace.Attr{trace.A("type", t.String()), trace.A("bytes", size), trace.A("origin", string(origin))}
@@ -85,6 +89,7 @@ func form(used transfer.Evidence) string {
 
 func tracePosition(rd *read, m trace.Mark, pos int64, evidence string, x format.OffsetIndex) {
 	if !rd.tr.On() {
+		rd.tr.Brief(m, "position", "", pos)
 		return
 	}
 	if x != nil && x.Len() == 0 {
@@ -95,6 +100,9 @@ func tracePosition(rd *read, m trace.Mark, pos int64, evidence string, x format.
 
 func traceSource(rd *read, store string, obj *transfer.Object) {
 	if !rd.tr.On() {
+		if used := obj.Evidence(); used.Form != "" {
+			rd.tr.BriefTook(used.Waited, "source", used.Form, int64(used.Asked))
+		}
 		return
 	}
 	used := obj.Evidence()
@@ -111,6 +119,7 @@ func traceSource(rd *read, store string, obj *transfer.Object) {
 
 func traceTransfer(rd *read, m trace.Mark, w *window, skipped int64) {
 	if !rd.tr.On() {
+		rd.tr.BriefTook(rd.tr.Since(m)-w.obj.Evidence().Waited, "transfer", "", w.moved)
 		return
 	}
 	used := w.obj.Evidence()
@@ -148,6 +157,7 @@ func thrownAway(n int64) string {
 
 func traceNothing(rd *read, m trace.Mark, seg piece, offset int64) {
 	if !rd.tr.On() {
+		rd.tr.Brief(m, "batches", "none", 0)
 		return
 	}
 	where := "the segment's end"
@@ -158,7 +168,11 @@ func traceNothing(rd *read, m trace.Mark, seg piece, offset int64) {
 }
 
 func traceBatches(rd *read, m trace.Mark, before *accumulator, n int64, verified bool) {
-	if !rd.tr.On() || rd.acc.batches == before.batches {
+	if rd.acc.batches == before.batches {
+		return
+	}
+	if !rd.tr.On() {
+		rd.tr.Brief(m, "batches", "", int64(rd.acc.batches-before.batches))
 		return
 	}
 	first := before.next
@@ -187,6 +201,7 @@ func (a *accumulator) codecNames() string {
 
 func traceLocal(rd *read, m trace.Mark, span locallog.Span, n int64) {
 	if !rd.tr.On() {
+		rd.tr.Brief(m, "local", "", n)
 		return
 	}
 	file := format.SegmentFileName(span.Segment.Base, ".log")
@@ -196,6 +211,7 @@ func traceLocal(rd *read, m trace.Mark, span locallog.Span, n int64) {
 
 func traceAborted(rd *read, m trace.Mark, from, upper int64, looked int) {
 	if !rd.tr.On() {
+		rd.tr.Brief(m, "aborted", "", int64(len(rd.out.Aborted)))
 		return
 	}
 	var where []string
@@ -215,6 +231,7 @@ func traceAborted(rd *read, m trace.Mark, from, upper int64, looked int) {
 
 func (r *Reader) traceAnswer(rd *read) {
 	if !rd.tr.On() {
+		rd.tr.Brief(trace.Mark{}, "answer", rd.out.Code.String(), rd.out.Size())
 		return
 	}
 	size := rd.out.Size()

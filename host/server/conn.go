@@ -78,6 +78,7 @@ func (c *conn) readAll() (finish bool) {
 		if err != nil {
 			broken := (*protocolError)(nil)
 			if errors.As(err, &broken) {
+				c.s.counts.broken.Add(1)
 				c.warn(broken.client, err)
 				return true
 			}
@@ -142,11 +143,13 @@ func (c *conn) failed(err error) error {
 
 // answer answers one request.
 func (c *conn) answer(ctx context.Context, req *request) error {
+	defer c.s.counts.ended(req, time.Now())
 	resp, err := req.api.handle(ctx, c, req)
 	defer req.release()
 	if err != nil || resp == nil {
 		return err
 	}
+	c.s.counts.told(req, resp)
 	resp.SetVersion(req.answerVersion())
 	a := &c.out
 	defer a.reset()

@@ -31,6 +31,7 @@ func fetch(ctx context.Context, c *conn, req *request, q *kmsg.FetchRequest) (*f
 	f := &fetching{c: c, req: req, q: q, parts: parts}
 	data := f.run(ctx)
 	req.after = data.Release
+	c.s.counts.fetched(req, data)
 	told := make([]bool, len(parts))
 	for i := range told {
 		told[i] = true

@@ -80,6 +80,7 @@ type Server struct {
 	address  hostPort // advertised; empty: the connection's own
 	apis     map[int16]*api
 	sessions *sessions
+	counts   *counts
 	unsent   *unsent
 	again    *time.Timer   // sheds again while somebody waits for memory
 	parsing  chan struct{} // a token: one large request is parsed at a time
@@ -116,6 +117,7 @@ func New(o Options) (*Server, error) {
 			return nil, abi.Errorf("serve", "advertise", abi.Invalid, "%w", err)
 		}
 	}
+	s.counts = newCounts(s.apis)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.again = time.AfterFunc(time.Hour, func() { s.shed(0) })
 	s.again.Stop() // until somebody waits for memory
@@ -172,8 +174,10 @@ func (s *Server) Serve(l net.Listener) error {
 func (s *Server) take(nc net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.counts.accepted.Add(1)
 	if s.stopped || len(s.conns) >= s.o.MaxConnections {
 		if !s.stopped {
+			s.counts.refused.Add(1)
 			s.log.Warn("a connection is closed at once: there are too many", "from", nc.RemoteAddr().String(), "max", s.o.MaxConnections)
 		}
 		nc.Close()
@@ -208,6 +212,7 @@ func (s *Server) shed(n int64) {
 
 // close ends connections, each of which says why.
 func (s *Server) close(slow []*conn) {
+	s.counts.shed.Add(int64(len(slow)))
 	for _, c := range slow {
 		c.nc.Close()
 	}

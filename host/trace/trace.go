@@ -38,6 +38,9 @@ type Trace struct {
 	began time.Time
 	now   func() time.Time
 	steps []Step
+
+	brief  bool // briefs take the place of steps
+	briefs []Brief
 }
 
 // New begins a trace. now is the clock; nil: time.Now.
@@ -48,22 +51,32 @@ func New(id string, now func() time.Time) *Trace {
 	return &Trace{ID: id, began: now(), now: now}
 }
 
-// On reports whether anybody watches: ask before computing evidence that costs something.
-func (t *Trace) On() bool { return t != nil }
+// On reports whether anybody watches all of it: ask before computing evidence that costs something.
+func (t *Trace) On() bool { return t != nil && !t.brief }
 
 // Fork gives a trace on the same clock for a part of the read that another goroutine does; nil stays nil.
 func (t *Trace) Fork() *Trace {
 	if t == nil {
 		return nil
 	}
+	if t.brief {
+		part := NewBrief(t.ID)
+		part.began = t.began
+		return part
+	}
 	return &Trace{ID: t.ID, began: t.began, now: t.now}
 }
 
-// Join appends the steps of a part that has ended.
+// Join appends the steps of a part that has ended. The part must not be used afterwards.
 func (t *Trace) Join(part *Trace) {
-	if t != nil && part != nil {
-		t.steps = append(t.steps, part.steps...)
+	if part == nil {
+		return
 	}
+	if t != nil {
+		t.steps = append(t.steps, part.steps...)
+		t.briefs = append(t.briefs, part.briefs...)
+	}
+	part.Free()
 }
 
 // Steps gives what was collected.
@@ -93,7 +106,8 @@ func (t *Trace) Since(m Mark) time.Duration { return t.Elapsed() - m.at }
 
 // Add ends a step that began at m. detail is a format for people.
 func (t *Trace) Add(m Mark, name, outcome string, attrs []Attr, detail string, args ...any) {
-	if t == nil {
+	if !t.On() {
+		t.Brief(m, name, outcome, 0)
 		return
 	}
 	t.steps = append(t.steps, Step{Name: name, Outcome: outcome, Detail: fmt.Sprintf(detail, args...), Attrs: attrs,
@@ -107,7 +121,10 @@ func (t *Trace) AddTook(took time.Duration, name, outcome string, attrs []Attr, 
 
 // Fail ends a step that began at m with an error, and gives the error back.
 func (t *Trace) Fail(m Mark, name string, err error) error {
-	if t != nil {
+	if t != nil && t.brief {
+		t.briefs = append(t.briefs, Brief{Name: name, Outcome: "failed", Start: m.at, Took: t.Elapsed() - m.at, Err: err})
+	}
+	if t.On() {
 		t.steps = append(t.steps, Step{Name: name, Outcome: "failed", Detail: err.Error(), Start: m.at,
 			Took: t.Elapsed() - m.at, Err: err})
 	}

@@ -31,6 +31,7 @@ type Mover struct {
 	now     func() time.Time
 	sleep   func(ctx context.Context, d time.Duration) error
 	buffers *budget.Pool
+	counts  counts
 
 	mu      sync.Mutex
 	sources *simplelru.LRU[Key, *abi.Source]

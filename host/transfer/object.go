@@ -53,9 +53,11 @@ func (o *Object) Evidence() Evidence { return o.used }
 // only there. Sequential reads are cheap for every form of Source, and what another read of the same bytes brings at this
 // moment is not asked for again. Failures that pass are tried again within ctx.
 func (o *Object) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	before := o.used
 	n, err := o.read(ctx, p, off)
 	o.used.Reads++
 	o.used.Bytes += int64(n)
+	o.mover.counts.add(&before, &o.used)
 	return n, err
 }
 
@@ -183,6 +185,7 @@ func (o *Object) open(src *abi.Source) error {
 
 // fromBody reads from a source that is good for the whole object.
 func (o *Object) fromBody(ctx context.Context, p []byte, off int64) (int, error) {
+	o.mover.counts.requests.Add(1)
 	n, err := o.body.readAt(ctx, p, off)
 	if at := off + int64(n); errors.Is(err, io.EOF) && o.size >= 0 && at < o.size {
 		return n, abi.Errorf("read", o.subject, abi.Corrupt, "the bytes end at %d, and %d were promised", at, o.size)

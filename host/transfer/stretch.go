@@ -201,6 +201,9 @@ func (st *stretch) once(ctx context.Context, o *Object, p []byte, off int64) (in
 			return 0, err
 		}
 	}
+	if !stream { // a stream was counted when it was opened
+		o.mover.counts.requests.Add(1)
+	}
 	n, err := st.body.readAt(ctx, p, off-st.at)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -253,6 +256,9 @@ func (st *stretch) ask(ctx context.Context, o *Object, off int64) error {
 		return errors.Join(err, src.Close())
 	}
 	st.where = st.body.where()
+	if src.Stream != nil {
+		m.counts.requests.Add(1)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	st.random = src.Location != nil && off == st.base

@@ -27,6 +27,7 @@ const imports = `
 	abi < host/access < host/server
 	std < internal/archtest, internal/hammer, internal/golden, internal/modulecache, internal/gobuild, internal/randomops, internal/certificates    host/format < internal/kafkabytes < internal/memrsm
 	std < internal/planted < host/rlmm, host/reader
+	std < host/tally < host/trace, host/budget, host/grant    std < host/admin < cmd/...    host/server < host/metrics < cmd/..., internal/e2e
 `
 
 // testHelpers are for tests alone, and for each other.
@@ -59,14 +60,14 @@ var modules = map[string][]string{
 	"host/plugin":             {"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text", "github.com/goccy/go-yaml"},
 	"host/plugin/process":     {"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys"},
 	"host/plugin/wasm":        {"github.com/tetratelabs/wazero", "golang.org/x/sys"},
-	"host":                    {"github.com/prometheus/client_golang"},
 	"host/access":             {"github.com/xdg-go/scram", "github.com/xdg-go/stringprep"},
-	"host/server":             {"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kmsg", "github.com/prometheus/client_golang", "golang.org/x/sync"},
+	"host/server":             {"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kmsg", "golang.org/x/sync"},
 	"host/replay":             {"github.com/twmb/franz-go/pkg/kmsg"}, // its client
+	"host/metrics":            {"github.com/prometheus/client_golang"},
 	"host/config":             {"github.com/goccy/go-yaml"},
 	"plugins/s3":              {"github.com/aws/aws-sdk-go-v2"},
 	"plugins/gcs":             {"cloud.google.com/go"},
-	"cmd/rsmhost":             {"github.com/urfave/cli/v2", "github.com/prometheus/client_golang"},
+	"cmd/rsmhost":             {"github.com/urfave/cli/v2"},
 	"internal/tools/wasmpack": {"github.com/tetratelabs/wazero"},
 }
 
