@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -30,8 +31,8 @@ func serveCommand() *cli.Command {
 		Usage: "be a Kafka broker to any client, read-only",
 		Description: `Clients connect, list topics and read, from whichever tier the data lies in. What would write is refused.
 The address is the first line of stdout, and the only one; with port 0 it is one that is free. SIGTERM
-ends it: no new request is taken, and what runs has 10 seconds. Consumer groups are not served yet:
-clients assign partitions.
+ends it: no new request is taken, and what runs has 10 seconds. Consumer groups work, of the classic
+protocol and of KIP-848; what they commit lies in the state directory, and a restart goes on there.
 
    rsmhost serve --listen 127.0.0.1:9092 --config rsmhost.yaml
    kcat -b 127.0.0.1:9092 -C -t orders -e`,
@@ -51,8 +52,10 @@ func serveAction(c *cli.Context) (err error) {
 	if err := checkPublic(c.String("listen"), c.Bool("allow-public")); err != nil {
 		return err
 	}
+	groups := ""
 	h, conf, err := openAdjusted(c, func(cfg *host.Config, conf *config.Config) {
 		cfg.Exclusive = true
+		groups = groupsDir(cfg.StateDir, c.App.ErrWriter)
 		if conf.Value("remote.fetch.max.wait.ms").Origin == config.FromDefault {
 			cfg.RemoteWait = defaultWait
 		}
@@ -62,16 +65,26 @@ func serveAction(c *cli.Context) (err error) {
 	}
 	defer closing(h, &err)
 	s, err := server.New(server.Options{Host: h, Advertise: c.String("advertise"), Settings: settings(conf), MaxFetchBytes: conf.MaxBytes(),
-		KafkaExact: conf.Text("kafka-exact") == "true", Log: logger(c.App.ErrWriter, conf)})
+		KafkaExact: conf.Text("kafka-exact") == "true", GroupsDir: groups, Log: logger(c.App.ErrWriter, conf)})
 	if err != nil {
 		return err
 	}
+	defer closing(s, &err)
 	l, err := net.Listen("tcp", c.String("listen"))
 	if err != nil {
 		return abi.Errorf("listen", c.String("listen"), abi.Unavailable, "%w", err)
 	}
 	announce(c.App.Writer, c.App.ErrWriter, l.Addr().String(), h.Topics())
 	return serveUntil(c.Context, s, l, c.App.ErrWriter)
+}
+
+// groupsDir is where committed offsets lie below the state directory.
+func groupsDir(state string, stderr io.Writer) string {
+	if state == "" {
+		fmt.Fprintln(stderr, "rsmhost: there is no state directory: what consumer groups commit ends with this process; give --state-dir")
+		return ""
+	}
+	return filepath.Join(state, "groups")
 }
 
 // serveUntil serves until ctx ends, then drains.

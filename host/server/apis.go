@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rsmhost/rsmhost/host/coordinator"
 )
 
 // Error codes of the protocol that this package gives itself.
@@ -31,7 +33,6 @@ const (
 // api is one kind of request.
 type api struct {
 	min, max int16
-	hidden   bool // answered, and not told of: clients find out at once that it is not there
 	handle   func(ctx context.Context, c *conn, req *request) (kmsg.Response, error)
 }
 
@@ -52,30 +53,16 @@ func plain[Q kmsg.Request, R kmsg.Response](min int16, handle func(q Q) R) *api 
 	return on(min, func(_ context.Context, _ *conn, _ *request, q Q) (R, error) { return handle(q), nil })
 }
 
-// hide makes an api one that is answered but not told of.
-func hide(a *api) *api {
-	a.hidden = true
-	return a
-}
-
-// newAPIs is what is served, by api key.
-func newAPIs() map[int16]*api {
+// newAPIs is what is served, by api key; groups is what the group coordinator serves of it.
+func newAPIs(groups map[int16]coordinator.Range) map[int16]*api {
 	versions := on(0, apiVersions)
 	versions.max = 4 // 5 says for which cluster it is, which nobody checks here
-	return map[int16]*api{
+	apis := map[int16]*api{
 		0:              on(3, produce), // without it in the list librdkafka waits in silence
 		1:              on(4, fetch),
 		2:              on(0, listOffsets),
 		3:              on(0, metadata),
-		8:              hide(plain(0, offsetCommit)),
-		9:              hide(plain(0, offsetFetch)),
-		10:             plain(0, findCoordinator),
-		11:             hide(plain(0, joinGroup)),
-		12:             hide(plain(0, heartbeat)),
-		13:             hide(plain(0, leaveGroup)),
-		14:             hide(plain(0, syncGroup)),
-		15:             plain(0, describeGroups),
-		16:             plain(0, listGroups),
+		10:             on(0, findCoordinator),
 		apiVersionsKey: versions,
 		19:             plain(0, createTopics),
 		20:             plain(0, deleteTopics),
@@ -90,15 +77,17 @@ func newAPIs() map[int16]*api {
 		60:             on(0, describeCluster),
 		75:             on(0, describeTopicPartitions),
 	}
+	for key, served := range groups {
+		apis[key] = &api{min: served.Min, max: served.Max, handle: group}
+	}
+	return apis
 }
 
 // told is what clients are told of.
 func told(apis map[int16]*api) []kmsg.ApiVersionsResponseApiKey {
 	var out []kmsg.ApiVersionsResponseApiKey
 	for key, a := range apis {
-		if !a.hidden {
-			out = append(out, kmsg.ApiVersionsResponseApiKey{ApiKey: key, MinVersion: a.min, MaxVersion: a.max})
-		}
+		out = append(out, kmsg.ApiVersionsResponseApiKey{ApiKey: key, MinVersion: a.min, MaxVersion: a.max})
 	}
 	slices.SortFunc(out, func(a, b kmsg.ApiVersionsResponseApiKey) int { return cmp.Compare(a.ApiKey, b.ApiKey) })
 	return out

@@ -142,7 +142,7 @@ func TestLargeProduce(t *testing.T) {
 
 // FuzzConnection sends bytes to a server: whatever they are, the connection ends in time and the server lives on.
 func FuzzConnection(f *testing.F) {
-	for key, a := range newAPIs() {
+	for key, a := range serve(f, local, Options{}).apis {
 		q := kmsg.RequestForKey(key)
 		q.SetVersion(a.max)
 		f.Add(frame(q, 1))

@@ -11,6 +11,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/rsmhost/rsmhost/host/coordinator"
 )
 
 const (
@@ -28,6 +30,7 @@ type conn struct {
 	done     chan struct{} // closed when nobody answers any more
 	out      answer
 	sender   *sender
+	groups   *coordinator.Session // nil: it asked nothing about groups
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -55,6 +58,9 @@ func (c *conn) serve(ctx context.Context) {
 		close(c.done)
 		c.nc.Close()
 		<-ended
+		if c.groups != nil {
+			c.groups.Close()
+		}
 	}()
 	for req := range c.requests {
 		if ctx.Err() != nil {

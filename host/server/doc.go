@@ -2,7 +2,7 @@
 // local log directory or in both, without knowing. It is read-only: what would write is refused at once, with the
 // protocol's error.
 //
-// Consumer groups have no coordinator here yet: FindCoordinator answers COORDINATOR_NOT_AVAILABLE.
+// It coordinates consumer groups too, by package coordinator: what they commit is the one thing that clients can change.
 //
 // # Concurrency
 //

@@ -1,91 +1,65 @@
 package server
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"context"
+	"net"
 
-const noCoordinator = "this server has no coordinator for consumer groups yet: assign partitions, or read without a group"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
-// findCoordinator: there is none.
-func findCoordinator(q *kmsg.FindCoordinatorRequest) *kmsg.FindCoordinatorResponse {
+	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/coordinator"
+)
+
+const noCoordinator = "this server coordinates consumer groups alone: it takes no transactions, and has no share groups"
+
+// groupTopics is a Host as its groups see it.
+type groupTopics struct{ s *Server }
+
+// Topics implements coordinator.Topics.
+func (g groupTopics) Topics() []coordinator.Topic {
+	var out []coordinator.Topic
+	for _, t := range g.s.topics() {
+		out = append(out, coordinator.Topic{Name: t.Name, ID: t.ID, Partitions: partitionCount(t)})
+	}
+	return out
+}
+
+// Changed implements coordinator.Topics.
+func (g groupTopics) Changed() <-chan struct{} { return g.s.host.Changed() }
+
+// partitionCount counts the partitions that a topic must have for those that are known of it.
+func partitionCount(t *host.Topic) int32 {
+	n := int32(0)
+	for _, p := range t.Partitions {
+		n = max(n, p.ID.Partition+1)
+	}
+	return n
+}
+
+// group hands a request to the group coordinator. A connection has one session there.
+func group(ctx context.Context, c *conn, req *request) (kmsg.Response, error) {
+	if c.groups == nil {
+		from, _, err := net.SplitHostPort(c.nc.RemoteAddr().String())
+		if err != nil {
+			from = c.nc.RemoteAddr().String()
+		}
+		c.groups = c.s.groups.Connect(from)
+	}
+	return c.groups.Do(ctx, req.client, req.msg), nil
+}
+
+// findCoordinator: of groups it is this server.
+func findCoordinator(_ context.Context, c *conn, _ *request, q *kmsg.FindCoordinatorRequest) (*kmsg.FindCoordinatorResponse, error) {
+	one := kmsg.NewFindCoordinatorResponseCoordinator()
+	one.NodeID, one.Host, one.Port = c.s.node, c.address.host, c.address.port
+	if q.CoordinatorType != 0 {
+		one.NodeID, one.Host, one.Port, one.ErrorCode, one.ErrorMessage = -1, "", -1, coordinatorNotAvailable, kmsg.StringPtr(noCoordinator)
+	}
 	resp := kmsg.NewPtrFindCoordinatorResponse()
-	resp.ErrorCode, resp.ErrorMessage, resp.NodeID, resp.Port = coordinatorNotAvailable, kmsg.StringPtr(noCoordinator), -1, -1
+	resp.NodeID, resp.Host, resp.Port, resp.ErrorCode, resp.ErrorMessage = one.NodeID, one.Host, one.Port, one.ErrorCode, one.ErrorMessage
 	for _, key := range q.CoordinatorKeys {
-		one := kmsg.NewFindCoordinatorResponseCoordinator()
-		one.Key, one.NodeID, one.Port, one.ErrorCode, one.ErrorMessage = key, -1, -1, coordinatorNotAvailable, kmsg.StringPtr(noCoordinator)
+		one.Key = key
 		resp.Coordinators = append(resp.Coordinators, one)
 	}
-	return resp
-}
-
-// listGroups: there are none.
-func listGroups(*kmsg.ListGroupsRequest) *kmsg.ListGroupsResponse {
-	return kmsg.NewPtrListGroupsResponse()
-}
-
-// describeGroups: a group that does not exist is dead, as a broker says it.
-func describeGroups(q *kmsg.DescribeGroupsRequest) *kmsg.DescribeGroupsResponse {
-	resp := kmsg.NewPtrDescribeGroupsResponse()
-	for _, g := range q.Groups {
-		one := kmsg.NewDescribeGroupsResponseGroup()
-		one.Group, one.State, one.AuthorizedOperations = g, "Dead", noAuthorizedOperations
-		if q.Version >= 6 {
-			one.ErrorCode, one.ErrorMessage = 69, kmsg.StringPtr("there are no groups here yet") // GROUP_ID_NOT_FOUND
-		}
-		resp.Groups = append(resp.Groups, one)
-	}
-	return resp
-}
-
-func joinGroup(*kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
-	resp := kmsg.NewPtrJoinGroupResponse()
-	resp.ErrorCode, resp.Generation, resp.Protocol = coordinatorNotAvailable, -1, kmsg.StringPtr("")
-	return resp
-}
-
-func syncGroup(*kmsg.SyncGroupRequest) *kmsg.SyncGroupResponse {
-	resp := kmsg.NewPtrSyncGroupResponse()
-	resp.ErrorCode = coordinatorNotAvailable
-	return resp
-}
-
-func heartbeat(*kmsg.HeartbeatRequest) *kmsg.HeartbeatResponse {
-	resp := kmsg.NewPtrHeartbeatResponse()
-	resp.ErrorCode = coordinatorNotAvailable
-	return resp
-}
-
-func leaveGroup(*kmsg.LeaveGroupRequest) *kmsg.LeaveGroupResponse {
-	resp := kmsg.NewPtrLeaveGroupResponse()
-	resp.ErrorCode = coordinatorNotAvailable
-	return resp
-}
-
-func offsetCommit(q *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitResponse {
-	resp := kmsg.NewPtrOffsetCommitResponse()
-	for _, t := range q.Topics {
-		out := kmsg.NewOffsetCommitResponseTopic()
-		out.Topic, out.TopicID = t.Topic, t.TopicID
-		for _, p := range t.Partitions {
-			out.Partitions = append(out.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: coordinatorNotAvailable})
-		}
-		resp.Topics = append(resp.Topics, out)
-	}
-	return resp
-}
-
-func offsetFetch(q *kmsg.OffsetFetchRequest) *kmsg.OffsetFetchResponse {
-	resp := kmsg.NewPtrOffsetFetchResponse()
-	resp.ErrorCode = coordinatorNotAvailable
-	for _, t := range q.Topics {
-		out := kmsg.OffsetFetchResponseTopic{Topic: t.Topic}
-		for _, p := range t.Partitions {
-			one := kmsg.NewOffsetFetchResponseTopicPartition()
-			one.Partition, one.Offset, one.LeaderEpoch, one.ErrorCode = p, -1, -1, coordinatorNotAvailable
-			out.Partitions = append(out.Partitions, one)
-		}
-		resp.Topics = append(resp.Topics, out)
-	}
-	for _, g := range q.Groups {
-		resp.Groups = append(resp.Groups, kmsg.OffsetFetchResponseGroup{Group: g.Group, ErrorCode: coordinatorNotAvailable})
-	}
-	return resp
+	return resp, nil
 }

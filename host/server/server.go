@@ -13,6 +13,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/coordinator"
 )
 
 // Options of a Server. Only Host is required.
@@ -25,6 +26,10 @@ type Options struct {
 	ClusterID string
 	// Settings are shown as the broker's configuration, by name.
 	Settings map[string]string
+
+	// GroupsDir is the directory of what consumer groups commit, which is made where it is missing and belongs to this Server
+	// alone; empty: it is in memory, and ends with the Server.
+	GroupsDir string
 
 	// MaxFetchBytes is fetch.max.bytes: records in one answer at most, but for a first batch that is larger; 0: 55 MiB.
 	MaxFetchBytes int64
@@ -82,7 +87,8 @@ type Server struct {
 	sessions *sessions
 	counts   *counts
 	unsent   *unsent
-	again    *time.Timer   // sheds again while somebody waits for memory
+	again    *time.Timer // sheds again while somebody waits for memory
+	groups   *coordinator.Coordinator
 	parsing  chan struct{} // a token: one large request is parsed at a time
 
 	draining chan struct{}      // closed: no new request is read, and nothing is waited for
@@ -104,11 +110,12 @@ type hostPort struct {
 	port int32
 }
 
-// New makes a Server. The Host stays the caller's, and must outlive the Server. An error is INVALID and names the option.
+// New makes a Server, which is to be closed. The Host stays the caller's, and must outlive the Server. An error is INVALID
+// and names the option, or that of coordinator.Open.
 func New(o Options) (*Server, error) {
 	o.setDefaults()
 	_, memory := o.Host.MemoryInUse()
-	s := &Server{o: o, unsent: newUnsent(memory), host: o.Host, log: o.Log, node: o.Host.NodeID(), apis: newAPIs(), sessions: newSessions(),
+	s := &Server{o: o, unsent: newUnsent(memory), host: o.Host, log: o.Log, node: o.Host.NodeID(), sessions: newSessions(),
 		draining: make(chan struct{}), parsing: make(chan struct{}, 1),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}}
 	if o.Advertise != "" {
@@ -117,6 +124,11 @@ func New(o Options) (*Server, error) {
 			return nil, abi.Errorf("serve", "advertise", abi.Invalid, "%w", err)
 		}
 	}
+	var err error
+	if s.groups, err = coordinator.Open(coordinator.Options{Topics: groupTopics{s}, Dir: o.GroupsDir, Log: o.Log}); err != nil {
+		return nil, err
+	}
+	s.apis = newAPIs(s.groups.Serves())
 	s.counts = newCounts(s.apis)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.again = time.AfterFunc(time.Hour, func() { s.shed(0) })
@@ -226,7 +238,7 @@ func (s *Server) Connections() int {
 }
 
 // Shutdown takes no new connection and reads no new request; those that were read are answered, at once where they wait
-// for data. When ctx ends, what still runs is ended. An error is ctx's.
+// for data or for other members of a group. When ctx ends, what still runs is ended. An error is ctx's.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	done := make(chan struct{})
@@ -253,6 +265,7 @@ func (s *Server) stop() {
 	}
 	s.stopped = true
 	close(s.draining)
+	s.groups.Drain()
 	for l := range s.listeners {
 		l.Close()
 	}
@@ -261,7 +274,8 @@ func (s *Server) stop() {
 	}
 }
 
-// Close ends all connections and what they wait for, and waits for them.
+// Close ends all connections and what they wait for, and waits for them. An error is about the file of group offsets; what
+// was acknowledged is in it.
 func (s *Server) Close() error {
 	s.stop()
 	s.cancel()
@@ -272,5 +286,5 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	s.wg.Wait()
-	return nil
+	return s.groups.Close()
 }

@@ -161,7 +161,7 @@ func (w *wire) closed() {
 func TestEveryVersion(t *testing.T) {
 	v := serve(t, local, Options{})
 	w := v.dial(t)
-	for key, a := range newAPIs() {
+	for key, a := range v.apis {
 		for version := a.min; version <= a.max; version++ {
 			q := kmsg.RequestForKey(key)
 			if p, ok := q.(*kmsg.ProduceRequest); ok {

@@ -22,6 +22,7 @@ const imports = `
 	host/locality, host/trace, host/budget, host/grant, abi/packing < host/transfer, host/locallog < host/rlmm, host/indexcache
 	abi/sdk, host/trace, host/budget, host/grant < host/plugin/{process,wasm,store} < host/plugin
 	host/rlmm, host/indexcache, host/plugin < host/reader < host < host/server, host/bucket, host/replay < host/config < cmd/..., examples/..., internal/e2e
+	abi < host/coordinator < host/server
 	abi, abi/packing < abi/conformance < cmd/...    abi/sdk < cmd/..., examples/...    host/plugin/wasm < internal/tools/...
 
 	abi < host/access < host/server
@@ -62,6 +63,7 @@ var modules = map[string][]string{
 	"host/plugin/wasm":        {"github.com/tetratelabs/wazero", "golang.org/x/sys"},
 	"host/access":             {"github.com/xdg-go/scram", "github.com/xdg-go/stringprep"},
 	"host/server":             {"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kmsg", "golang.org/x/sync"},
+	"host/coordinator":        {"github.com/twmb/franz-go/pkg/kfake", "github.com/twmb/franz-go/pkg/kmsg"},
 	"host/replay":             {"github.com/twmb/franz-go/pkg/kmsg"}, // its client
 	"host/metrics":            {"github.com/prometheus/client_golang"},
 	"host/config":             {"github.com/goccy/go-yaml"},

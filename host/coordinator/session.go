@@ -1,0 +1,213 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rsmhost/rsmhost/abi"
+)
+
+// Session is one connection of a client. The member that joins over it waits over it.
+type Session struct {
+	c    *Coordinator
+	link *link
+}
+
+// Connect begins a session of a client at this host, which descriptions of members show.
+func (c *Coordinator) Connect(host string) *Session { return &Session{c, c.newLink("/" + host)} }
+
+// Close ends a session, and what still waits in it. Its member stays until its session timeout, as at a broker.
+func (s *Session) Close() { s.link.close() }
+
+// Do answers a request that Serves lists; req may be changed. It returns when the group is ready to answer, which of
+// JoinGroup and SyncGroup may be as long as a rebalance, when the coordinator drains, or when ctx ends; an answer then says
+// COORDINATOR_NOT_AVAILABLE, of the version that was asked in.
+func (s *Session) Do(ctx context.Context, client string, req kmsg.Request) kmsg.Response {
+	switch q := req.(type) {
+	case *kmsg.OffsetCommitRequest:
+		return s.commit(ctx, client, q)
+	case *kmsg.OffsetFetchRequest:
+		return s.fetch(ctx, client, q)
+	case *kmsg.OffsetDeleteRequest:
+		return s.deleteOffsets(ctx, client, q)
+	case *kmsg.DeleteGroupsRequest:
+		return s.deleteGroups(ctx, client, q)
+	case *kmsg.JoinGroupRequest:
+		return s.join(ctx, client, q)
+	case *kmsg.SyncGroupRequest, *kmsg.HeartbeatRequest, *kmsg.LeaveGroupRequest:
+		return unknownMember(s.forward(ctx, client, q))
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		return s.heartbeat(ctx, client, q)
+	case *kmsg.ConsumerGroupDescribeRequest:
+		return s.describe(ctx, client, q)
+	}
+	return s.forward(ctx, client, req)
+}
+
+// forward asks kfake, and refuses where it gives no answer.
+func (s *Session) forward(ctx context.Context, client string, q kmsg.Request) kmsg.Response {
+	resp, err := s.ask(ctx, client, q)
+	if err != nil {
+		return refuse(q, coordinatorNotAvailable, err.Error())
+	}
+	return resp
+}
+
+// ask asks kfake. An error was logged, where it is one of this program's.
+func (s *Session) ask(ctx context.Context, client string, q kmsg.Request) (kmsg.Response, error) {
+	var until <-chan struct{}
+	switch kmsg.Key(q.Key()) {
+	case kmsg.JoinGroup, kmsg.SyncGroup: // which wait for others
+		until = s.c.draining
+	}
+	resp, err := s.link.ask(ctx, until, client, q)
+	if err != nil && !errors.Is(err, errDrained) && ctx.Err() == nil {
+		s.c.log.Error("the group coordinator gave no answer", "request", kmsg.NameForKey(q.Key()), "client", client, "error", err)
+	}
+	return resp, err
+}
+
+// unknownMember says of a group that does not exist what Kafka says of one that lost its members: clients join again.
+// GROUP_ID_NOT_FOUND, which kfake gives, ends them.
+func unknownMember(resp kmsg.Response) kmsg.Response {
+	code := new(int16)
+	switch r := resp.(type) {
+	case *kmsg.SyncGroupResponse:
+		code = &r.ErrorCode
+	case *kmsg.HeartbeatResponse:
+		code = &r.ErrorCode
+	case *kmsg.LeaveGroupResponse:
+		code = &r.ErrorCode
+	}
+	if *code == groupIDNotFound {
+		*code = unknownMemberID
+	}
+	return resp
+}
+
+// join lets a member of the classic protocol in.
+func (s *Session) join(ctx context.Context, client string, q *kmsg.JoinGroupRequest) kmsg.Response {
+	if code, why := s.c.admit(q.Group); code != 0 {
+		return refuse(q, code, why)
+	}
+	if code := s.makeClassic(ctx, client, q.Group); code != 0 {
+		return refuse(q, code, "")
+	}
+	return s.forward(ctx, client, q)
+}
+
+// makeClassic turns a group that members of KIP-848 left back into one of the classic protocol, which kfake doesn't. Where
+// they are still in, they stay alone: nobody can move such a group while it works.
+func (s *Session) makeClassic(ctx context.Context, client, group string) int16 {
+	q := kmsg.NewPtrConsumerGroupDescribeRequest()
+	q.Groups = []string{group}
+	resp, err := s.ask(ctx, client, q)
+	if err != nil {
+		return coordinatorNotAvailable
+	}
+	is := resp.(*kmsg.ConsumerGroupDescribeResponse).Groups
+	if len(is) != 1 || is[0].ErrorCode != 0 {
+		return 0 // it is none
+	}
+	if len(is[0].Members) > 0 {
+		return inconsistentGroupProtocol
+	}
+	del := kmsg.NewPtrDeleteGroupsRequest()
+	del.Version, del.Groups = 2, []string{group}
+	if resp, err = s.ask(ctx, client, del); err != nil {
+		return coordinatorNotAvailable
+	}
+	for _, g := range resp.(*kmsg.DeleteGroupsResponse).Groups {
+		if g.ErrorCode != 0 && g.ErrorCode != groupIDNotFound {
+			return inconsistentGroupProtocol // a member came back
+		}
+	}
+	if err := s.c.revive(group); err != nil {
+		return coordinatorNotAvailable
+	}
+	return 0
+}
+
+// heartbeat is KIP-848's, with the topic ids of either side.
+func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.ConsumerGroupHeartbeatRequest) kmsg.Response {
+	if code, why := s.c.admit(q.Group); code != 0 {
+		return refuse(q, code, why)
+	}
+	if q.Topics != nil {
+		owned := make([]kmsg.ConsumerGroupHeartbeatRequestTopic, 0, len(q.Topics))
+		for _, t := range q.Topics {
+			if inner, ok := s.c.known.toInner(t.TopicID); ok {
+				t.TopicID = inner
+				owned = append(owned, t)
+			}
+		}
+		q.Topics = owned
+	}
+	resp := s.forward(ctx, client, q).(*kmsg.ConsumerGroupHeartbeatResponse)
+	if resp.Assignment == nil {
+		return resp
+	}
+	given := make([]kmsg.ConsumerGroupHeartbeatResponseAssignmentTopic, 0, len(resp.Assignment.Topics))
+	for _, t := range resp.Assignment.Topics {
+		is, ok := s.c.known.toReal(t.TopicID)
+		if !ok || is.ID.IsZero() {
+			s.c.log.Warn("a topic can't be assigned to a member of a KIP-848 group: no file tells its id", "group", q.Group, "topic", is.Name)
+			continue
+		}
+		t.TopicID = is.ID
+		given = append(given, t)
+	}
+	resp.Assignment.Topics = given
+	return resp
+}
+
+// describe describes groups of KIP-848, with real topic ids.
+func (s *Session) describe(ctx context.Context, client string, q *kmsg.ConsumerGroupDescribeRequest) kmsg.Response {
+	resp := s.forward(ctx, client, q).(*kmsg.ConsumerGroupDescribeResponse)
+	for i := range resp.Groups {
+		for j := range resp.Groups[i].Members {
+			m := &resp.Groups[i].Members[j]
+			for _, a := range []*kmsg.Assignment{&m.Assignment, &m.TargetAssignment} {
+				for k := range a.TopicPartitions {
+					t := &a.TopicPartitions[k]
+					is, _ := s.c.known.toReal(t.TopicID)
+					t.TopicID, t.Topic = is.ID, is.Name
+				}
+			}
+		}
+	}
+	return resp
+}
+
+// admit lets a group be, or says why not.
+func (c *Coordinator) admit(group string) (code int16, why string) {
+	if len(group) > maxGroupName || !utf8.ValidString(group) {
+		return invalidGroupID, fmt.Sprintf("a group id has at most %d bytes, and is UTF-8", maxGroupName)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.groups[group]; ok {
+		return 0, ""
+	}
+	if len(c.groups) >= maxGroups {
+		why := abi.Errorf("join group", group, abi.Exhausted, "there are %d groups, and no more are kept: delete some", maxGroups)
+		c.log.Warn("a group is refused", "error", why)
+		return policyViolation, why.Error()
+	}
+	c.groups[group] = struct{}{}
+	return 0, ""
+}
+
+// forget lets other groups come in the place of these.
+func (c *Coordinator) forget(groups ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range groups {
+		delete(c.groups, g)
+		delete(c.emptySince, g)
+	}
+}

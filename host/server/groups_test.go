@@ -1,0 +1,168 @@
+package server
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rsmhost/rsmhost/internal/hammer"
+)
+
+// protocols are those of groups.
+var protocols = map[string][]kgo.Opt{
+	"classic": {kgo.Balancers(kgo.RangeBalancer())},
+	"KIP-848": {kgo.Balancers(kgo.RangeBalancer()), kgo.ServerSideBalancer()},
+}
+
+// member is a consumer of a group.
+func (v *served) member(t *testing.T, group string, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(v.address), kgo.ConsumerGroup(group), kgo.ConsumeTopics("payments"),
+		kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100 * time.Millisecond)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+// readSome gives the offsets that a client reads, by partition, until there are n.
+func readSome(t *testing.T, cl *kgo.Client, n int) map[int32][]int64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	got := map[int32][]int64{}
+	for left := n; left > 0; {
+		f := cl.PollRecords(ctx, left)
+		if err := f.Err0(); err != nil {
+			t.Fatalf("%d of %d records: %v", n-left, n, err)
+		}
+		f.EachRecord(func(r *kgo.Record) {
+			got[r.Partition] = append(got[r.Partition], r.Offset)
+			left--
+		})
+	}
+	return got
+}
+
+// TestGroupGoesOn: a member reads a part, commits and leaves; another one goes on exactly there, also from a new server with
+// the same directory. All is read once.
+func TestGroupGoesOn(t *testing.T) {
+	for name, protocol := range protocols {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "groups")
+			const n = 60
+			first := serve(t, local, Options{GroupsDir: dir})
+			cl := first.member(t, "g", protocol...)
+			got := readSome(t, cl, n)
+			if err := cl.CommitUncommittedOffsets(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			cl.Close()
+			if err := first.Shutdown(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+
+			second := serve(t, local, Options{GroupsDir: dir})
+			for p, offsets := range readSome(t, second.member(t, "g", protocol...), n) {
+				got[p] = append(got[p], offsets...)
+			}
+			for p, offsets := range got {
+				if !slices.IsSorted(offsets) || len(slices.Compact(offsets)) != len(offsets) {
+					t.Errorf("partition %d: offsets %v are not each read once", p, offsets)
+				}
+			}
+		})
+	}
+}
+
+// admin is a client of no group.
+func (v *served) admin(t *testing.T) *kadm.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(v.address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return kadm.NewClient(cl)
+}
+
+// held is how many partitions each member of a group has, least first, by a protocol's own description. Its members must
+// be here, and its topic ids real.
+func held(t *testing.T, adm *kadm.Client, protocol, group string) []int {
+	t.Helper()
+	var out []int
+	add := func(clientHost string, n int) {
+		if clientHost != "/127.0.0.1" {
+			t.Errorf("a member at %q, want /127.0.0.1", clientHost)
+		}
+		out = append(out, n)
+	}
+	ctx := context.Background()
+	if protocol == "KIP-848" {
+		described, err := adm.DescribeConsumerGroups(ctx, group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range described[group].Members {
+			add(m.ClientHost, len(m.Assignment["payments"]))
+		}
+	} else {
+		described, err := adm.DescribeGroups(ctx, group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range described[group].Members {
+			a, ok := m.Assigned.AsConsumer()
+			if !ok || described[group].State != "Stable" {
+				return nil
+			}
+			n := 0
+			for _, topic := range a.Topics {
+				n += len(topic.Partitions)
+			}
+			add(m.ClientHost, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestGroupShares: a second member takes over a part, and all of it when the first one leaves.
+func TestGroupShares(t *testing.T) {
+	for name, protocol := range protocols {
+		t.Run(name, func(t *testing.T) {
+			v := serve(t, local, Options{})
+			adm := v.admin(t)
+			one, two := v.member(t, "g", protocol...), (*kgo.Client)(nil)
+			ctx, cancel := context.WithCancel(context.Background())
+			var polls sync.WaitGroup
+			defer polls.Wait()
+			defer cancel()
+			polling := func(cl *kgo.Client) {
+				polls.Go(func() { // ends with cancel; the deferred Wait waits
+					for ctx.Err() == nil {
+						cl.PollFetches(ctx)
+					}
+				})
+			}
+			shared := func(want ...int) {
+				t.Helper()
+				hammer.Eventually(t, 30*time.Second, func() bool { return slices.Equal(held(t, adm, name, "g"), want) })
+			}
+			polling(one)
+			shared(2)
+			two = v.member(t, "g", protocol...)
+			polling(two)
+			shared(1, 1)
+			one.Close()
+			shared(2)
+		})
+	}
+}
