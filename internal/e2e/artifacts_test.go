@@ -20,8 +20,11 @@ import (
 const stalls = "rsm-stalls"
 
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == stalls {
+	switch filepath.Base(os.Args[0]) {
+	case stalls:
 		sdk.Main(stallingPlugin())
+	case far:
+		sdk.Main(farPlugin())
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if dir := artifactsDir; dir != "" {

@@ -24,11 +24,14 @@ type serveCommand struct {
 	dirs    []string // flags of its cache and state
 }
 
-// startServe starts the command on a fixture, and stops it when the test ends.
-func startServe(t *testing.T, fixture string, flags ...string) *serveCommand {
+// startServe starts the command on a fixture, or with an empty name on what the flags say, and ends it with the test.
+func startServe(t testing.TB, fixture string, flags ...string) *serveCommand {
 	t.Helper()
 	s := &serveCommand{dirs: []string{"--cache-dir", t.TempDir(), "--state-dir", t.TempDir()}}
-	args := append([]string{"serve", "--listen", "127.0.0.1:0"}, fixtureFlags(t, fixture)...)
+	args := []string{"serve", "--listen", "127.0.0.1:0"}
+	if fixture != "" {
+		args = append(args, fixtureFlags(t, fixture)...)
+	}
 	s.cmd = exec.Command(artifacts(t).host, append(append(args, s.dirs...), flags...)...)
 	s.cmd.Stderr = &s.stderr
 	out, err := s.cmd.StdoutPipe()
@@ -38,7 +41,10 @@ func startServe(t *testing.T, fixture string, flags ...string) *serveCommand {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.cmd.Process.Kill() }) // if it was not stopped
+	t.Cleanup(func() { // if it was not stopped
+		s.cmd.Process.Kill()
+		s.cmd.Wait()
+	})
 	s.stdout = bufio.NewReader(out)
 	line, err := s.stdout.ReadString('\n')
 	if err != nil {
@@ -48,7 +54,7 @@ func startServe(t *testing.T, fixture string, flags ...string) *serveCommand {
 	return s
 }
 
-func fixtureFlags(t *testing.T, fixture string) []string {
+func fixtureFlags(t testing.TB, fixture string) []string {
 	dir := filepath.Join(fixtures, fixture)
 	return []string{"--metadata", "dir:" + filepath.Join(dir, "rlmm"), "--log-dir", filepath.Join(dir, "local"),
 		"--plugin", artifacts(t).process, "--plugin-config", "root=" + filepath.Join(dir, "remote")}

@@ -1,0 +1,185 @@
+package e2e
+
+import (
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/abi/sdk"
+	"github.com/rsmhost/rsmhost/internal/kafkabytes"
+	"github.com/rsmhost/rsmhost/plugins/layout/kafkalocal"
+	"github.com/rsmhost/rsmhost/plugins/localfs"
+)
+
+// far is the name under which this test binary is the plugin localfs behind 30 ms.
+const far = "rsm-far"
+
+func farPlugin() sdk.Plugin {
+	p := localfs.Plugin()
+	open := p.New
+	p.New = func(ctx context.Context, c *sdk.Config) (abi.RemoteStorageManager, error) {
+		rsm, err := open(ctx, c)
+		return farStore{rsm}, err
+	}
+	return p
+}
+
+// asPlugin is this test binary under another name.
+func asPlugin(t testing.TB, name string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink(self, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// loadFlags writes 500 partitions of the topic "far", which lie in the remote tier, and 500 of "near", which lie in the
+// local one, of 256 KiB each, and gives the flags that serve them.
+func loadFlags(t testing.TB) []string {
+	t.Helper()
+	const partitions = 500
+	meta, remote, local := t.TempDir(), t.TempDir(), t.TempDir()
+	batches := make([]kafkabytes.Batch, 16)
+	for i := range batches {
+		batches[i] = kafkabytes.Batch{Base: int64(i * 10), Last: int64(i*10 + 9), Size: 16 << 10}
+	}
+	var events []any
+	for n := range partitions {
+		id := abi.TopicIDPartition{Topic: "far", TopicID: kafkabytes.ID(1), Partition: int32(n)}
+		s := kafkabytes.NewSegment(t, id, 1, batches...)
+		binary.BigEndian.PutUint64(s.Meta.SegmentID[:], uint64(n+1))
+		events = append(events, kafkabytes.Finished(s)...)
+		log, err := kafkalocal.LogPath(&s.Meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := strings.TrimSuffix(filepath.Join(remote, log), ".log")
+		kafkabytes.WriteFile(t, base+".log", s.Log)
+		kafkabytes.WriteFile(t, base+".index", s.OffsetIndex)
+		kafkabytes.WriteFile(t, base+".leader_epoch_checkpoint", s.Epochs)
+		id.Topic, id.TopicID = "near", kafkabytes.ID(2)
+		kafkabytes.WriteLog(t, local, id, kafkabytes.NewSegment(t, id, 2, batches...))
+	}
+	kafkabytes.WriteMetadata(t, meta, events...)
+	return []string{"--metadata", "dir:" + meta, "--log-dir", local, "--plugin", asPlugin(t, far), "--plugin-config", "root=" + remote}
+}
+
+// reading is clients that fetch, five partitions each.
+type reading struct {
+	topic   string
+	clients int
+	every   time.Duration // 0: at once
+}
+
+// run fetches until stop is closed, and gives how long each answer took.
+func (r reading) run(t testing.TB, address string, stop <-chan struct{}) []time.Duration {
+	var mu sync.Mutex
+	var took []time.Duration
+	var wg sync.WaitGroup
+	for i := range r.clients {
+		wg.Go(func() {
+			own, err := r.client(address, int32(i*5), time.Duration(i)*r.every/time.Duration(r.clients), stop)
+			if err != nil {
+				t.Errorf("%s, client %d: %v", r.topic, i, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			took = append(took, own...)
+		})
+	}
+	wg.Wait()
+	return took
+}
+
+// client is one of them. Those that keep a pace are spread over it.
+func (r reading) client(address string, first int32, delay time.Duration, stop <-chan struct{}) (took []time.Duration, err error) {
+	c, err := dialRaw(address)
+	if err != nil {
+		return nil, err
+	}
+	defer c.nc.Close()
+	q := fetchByName(r.topic, 16<<10, first, first+1, first+2, first+3, first+4)
+	next := time.NewTimer(delay)
+	defer next.Stop()
+	for {
+		select {
+		case <-stop:
+			return took, nil
+		case <-next.C:
+		}
+		next.Reset(r.every)
+		began := time.Now()
+		resp, err := c.ask(q)
+		if err != nil {
+			return took, err
+		}
+		took = append(took, time.Since(began))
+		if _, err := received(resp); err != nil {
+			return took, err
+		}
+	}
+}
+
+// BenchmarkServeLoad measures `rsmhost serve` on 1,000 partitions: 100 connections fetch local ones ten times a second, alone
+// and while 100 more fetch remote ones as fast as a store of 30 ms lets them, in turns. p99-ratio is the loaded p99 over
+// the idle one; rss-MiB is the server's memory with all connections open.
+func BenchmarkServeLoad(b *testing.B) {
+	s := startServe(b, "", loadFlags(b)...)
+	near, remote := reading{"near", 100, 100 * time.Millisecond}, reading{"far", 100, 0}
+	var idle, loaded []time.Duration
+	rss := 0.0
+	b.ResetTimer()
+	for range b.N {
+		stop := make(chan struct{})
+		timer := time.AfterFunc(2*time.Second, func() { close(stop) })
+		idle = append(idle, near.run(b, s.address, stop)...)
+		timer.Stop()
+
+		stop = make(chan struct{})
+		done := make(chan struct{})
+		go func() { // ends with stop, and is waited for below
+			defer close(done)
+			remote.run(b, s.address, stop)
+		}()
+		timer = time.AfterFunc(2*time.Second, func() { rss = max(rss, resident(b, s.cmd.Process.Pid)); close(stop) })
+		loaded = append(loaded, near.run(b, s.address, stop)...)
+		timer.Stop()
+		<-done
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(p99(idle).Microseconds()), "idle-p99-us")
+	b.ReportMetric(float64(p99(loaded).Microseconds()), "loaded-p99-us")
+	b.ReportMetric(float64(p99(loaded))/float64(p99(idle)), "p99-ratio")
+	b.ReportMetric(rss, "rss-MiB")
+}
+
+// resident is a process's memory in MiB.
+func resident(t testing.TB, pid int) float64 {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		t.Skip("no /proc here") // the figure is Linux's
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
+			kib, err := strconv.Atoi(f[1])
+			if err != nil {
+				t.Error(err)
+			}
+			return float64(kib) / 1024
+		}
+	}
+	t.Error("no VmRSS")
+	return 0
+}
