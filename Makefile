@@ -8,9 +8,10 @@ BENCHCOUNT  ?= 1
 FUZZTIME    ?= 20s
 SEEDS       ?= 200
 SOAK        ?= 10m
+ROUNDS      ?= 5
 GOFILES     := $(shell git ls-files -co --exclude-standard '*.go')
 
-.PHONY: build demo test check race randomops soak lint fuzz bench golden integration cover clean help
+.PHONY: build demo test check race randomops soak lint fuzz bench bench-kafka golden integration cover clean help
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,12 +66,15 @@ fuzz: ## each fuzz target for FUZZTIME
 bench: ## ratios of the placements to built-in code, starts, parsers; never fails on a time
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./internal/e2e ./host/... ./abi/...
 
+bench-kafka: build ## rsmhost beside a real Kafka on the same data, in turns; needs SHARED, Java 17 and Maven
+	go run ./internal/tools/benchkafka -shared "$(abspath $(SHARED))" -rounds $(ROUNDS)
+
 golden: ## rewrites the transcripts that tests compare with; review them as code
 	go test ./cmd/rsmhost -update
 
 integration: ## what needs more than Go: SHARED (recorded brokers, a real one), Java 17 and Maven
 	@test -d "$(SHARED)/fixtures" || { echo "SHARED=$(SHARED) holds no fixtures/: run make integration SHARED=<the folder with fixtures/ and kafka/>"; exit 1; }
-	SHARED="$(abspath $(SHARED))" go test -tags integration -count=1 -timeout 30m -run 'TestRealBroker|TestSharedFixtures' ./internal/e2e
+	SHARED="$(abspath $(SHARED))" go test -tags integration -count=1 -timeout 60m -run "TestRealBroker|TestSharedFixtures|TestSendfile|TestClients" ./internal/e2e
 
 cover: ## test coverage by package
 	go test -cover ./...

@@ -97,9 +97,10 @@ func (q *offsetQuery) indexedPosition(ctx context.Context, seg *rlmm.Segment, ts
 	return pos, nil
 }
 
-// inBatch looks for the first record of b that fits. Markers of transactions fit only where Kafka's answers are wanted.
+// inBatch looks for the first record of b that fits. Markers of transactions fit only where they are asked for, and where
+// Kafka's answers are wanted.
 func (q *offsetQuery) inBatch(b batchRef, ts, start int64) (place, bool, error) {
-	if b.MaxTimestamp < ts || b.LastOffset < start || q.r.policy.DataTimes && b.IsControl() {
+	if b.MaxTimestamp < ts || b.LastOffset < start || !q.markers && q.r.policy.DataTimes && b.IsControl() {
 		return nowhere, false, nil
 	}
 	bytes, err := b.bytes()

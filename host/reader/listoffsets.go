@@ -24,10 +24,12 @@ var firstVersion = map[int64]int16{Latest: 0, Earliest: 0, MaxTimestamp: 7, Earl
 
 // ListOffsetsRequest is a ListOffsets as its wire form has it.
 type ListOffsetsRequest struct {
-	ID         string // of the request, in log and error; may be empty
-	Version    int16
-	ReplicaID  int32
-	Isolation  locality.Isolation
+	ID        string // of the request, in log and error; may be empty
+	Version   int16
+	ReplicaID int32
+	Isolation locality.Isolation
+	// Markers: a lookup by time (0 and up) finds markers of transactions too, as a broker's does, and not data records alone.
+	Markers    bool
 	Partitions []ListOffsetsPartition
 }
 
@@ -79,7 +81,7 @@ func (r *Reader) listOffset(ctx context.Context, req *ListOffsetsRequest, p *Lis
 	if code, err := fenced(part, p.CurrentLeaderEpoch); err != nil {
 		return fail(code, err)
 	}
-	q := offsetQuery{r, part, part.Offsets.Bound(locality.Request{Replica: req.ReplicaID, Isolation: req.Isolation})}
+	q := offsetQuery{r, part, part.Offsets.Bound(locality.Request{Replica: req.ReplicaID, Isolation: req.Isolation}), req.Markers}
 	found, err := q.find(ctx, p.Timestamp)
 	if err != nil {
 		return fail(offsetsCode(err), err)
@@ -124,6 +126,8 @@ type offsetQuery struct {
 	r     *Reader
 	part  *Partition
 	bound int64
+
+	markers bool // a lookup by time finds them too
 }
 
 func (q *offsetQuery) find(ctx context.Context, timestamp int64) (place, error) {

@@ -28,7 +28,8 @@ func listOffsets(ctx context.Context, c *conn, req *request, q *kmsg.ListOffsets
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	seen := map[topicPartition]int{}
-	ask := &reader.ListOffsetsRequest{ID: req.id, Version: req.version, ReplicaID: q.ReplicaID, Isolation: locality.Isolation(q.IsolationLevel)}
+	ask := &reader.ListOffsetsRequest{ID: req.id, Version: req.version, ReplicaID: q.ReplicaID, Isolation: locality.Isolation(q.IsolationLevel),
+		Markers: true} // else a client that comes from a broker would be told another place, for the same records
 	for _, t := range q.Topics {
 		for _, p := range t.Partitions {
 			key := topicPartition{t.Topic, p.Partition}

@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -64,5 +67,45 @@ func TestReplayServed(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestServedTimes: over the wire a lookup by time has the broker's own answer, markers of transactions included: who moves
+// from a broker goes on at the same place.
+func TestServedTimes(t *testing.T) {
+	for _, fixture := range fixtureNames(t) {
+		t.Run(fixture, func(t *testing.T) {
+			t.Parallel()
+			c, err := replay.Dial(context.Background(), servedFixture(t, fixture, false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			f, err := os.Open(filepath.Join(fixtures, fixture, "golden", "listoffsets.jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			looked := 0
+			for s := replay.NewScanner(fixture, f); ; {
+				one, err := s.Next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if one.Offsets.Request.Timestamp < 0 {
+					continue
+				}
+				looked++
+				if fails, err := replay.Run(context.Background(), c, one, replay.Exact); err != nil || len(fails) > 0 {
+					t.Errorf("%s: %v, %v", one.Name(), fails, err)
+				}
+			}
+			if looked == 0 {
+				t.Error("no lookup by time was recorded")
+			}
+		})
 	}
 }

@@ -33,6 +33,13 @@ func startServe(t testing.TB, fixture string, flags ...string) *serveCommand {
 		args = append(args, fixtureFlags(t, fixture)...)
 	}
 	s.cmd = exec.Command(artifacts(t).host, append(append(args, s.dirs...), flags...)...)
+	s.start(t)
+	return s
+}
+
+// start starts the command that is set.
+func (s *serveCommand) start(t testing.TB) {
+	t.Helper()
 	s.cmd.Stderr = &s.stderr
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -51,11 +58,16 @@ func startServe(t testing.TB, fixture string, flags ...string) *serveCommand {
 		t.Fatalf("no address: %v: %s", err, s.stderr.String())
 	}
 	s.address = strings.TrimSpace(line)
-	return s
 }
 
 func fixtureFlags(t testing.TB, fixture string) []string {
-	dir := filepath.Join(fixtures, fixture)
+	t.Helper()
+	return dirFlags(t, filepath.Join(fixtures, fixture))
+}
+
+// dirFlags serves what lies in a fixture's folder.
+func dirFlags(t testing.TB, dir string) []string {
+	t.Helper()
 	return []string{"--metadata", "dir:" + filepath.Join(dir, "rlmm"), "--log-dir", filepath.Join(dir, "local"),
 		"--plugin", artifacts(t).process, "--plugin-config", "root=" + filepath.Join(dir, "remote")}
 }
