@@ -15,16 +15,22 @@ const (
 	unknownTopicOrPartition     int16 = 3
 	coordinatorNotAvailable     int16 = 15
 	topicAuthorizationFailed    int16 = 29
+	groupAuthorizationFailed    int16 = 30
 	clusterAuthorizationFailed  int16 = 31
+	unsupportedSaslMechanism    int16 = 33
+	illegalSaslState            int16 = 34
 	unsupportedVersion          int16 = 35
 	invalidRequest              int16 = 42
 	policyViolation             int16 = 44
+	saslAuthenticationFailed    int16 = 58
 	fetchSessionIDNotFound      int16 = 70
 	invalidFetchSessionEpoch    int16 = 71
 	unknownTopicID              int16 = 100
 	fetchSessionTopicIDError    int16 = 106
 	unsupportedEndpointType     int16 = 115
+	saslHandshakeKey            int16 = 17
 	apiVersionsKey              int16 = 18
+	saslAuthenticateKey         int16 = 36
 	noAuthorizedOperations      int32 = -2147483648
 	readOnly                          = "rsmhost serves tiered topics read-only"
 	maxDescribedTopicPartitions       = 2000
@@ -58,24 +64,26 @@ func newAPIs(groups map[int16]coordinator.Range) map[int16]*api {
 	versions := on(0, apiVersions)
 	versions.max = 4 // 5 says for which cluster it is, which nobody checks here
 	apis := map[int16]*api{
-		0:              on(3, produce), // without it in the list librdkafka waits in silence
-		1:              on(4, fetch),
-		2:              on(0, listOffsets),
-		3:              on(0, metadata),
-		10:             on(0, findCoordinator),
-		apiVersionsKey: versions,
-		19:             plain(0, createTopics),
-		20:             plain(0, deleteTopics),
-		21:             plain(0, deleteRecords),
-		22:             plain(0, initProducerID),
-		23:             on(0, offsetForLeaderEpoch),
-		32:             on(0, describeConfigs),
-		33:             plain(0, alterConfigs),
-		35:             on(0, describeLogDirs),
-		37:             plain(0, createPartitions),
-		44:             plain(0, incrementalAlterConfigs),
-		60:             on(0, describeCluster),
-		75:             on(0, describeTopicPartitions),
+		0:                   on(3, produce), // without it in the list librdkafka waits in silence
+		1:                   on(4, fetch),
+		2:                   on(0, listOffsets),
+		3:                   on(0, metadata),
+		10:                  on(0, findCoordinator),
+		saslHandshakeKey:    on(0, saslHandshake),
+		apiVersionsKey:      versions,
+		19:                  plain(0, createTopics),
+		20:                  plain(0, deleteTopics),
+		21:                  plain(0, deleteRecords),
+		22:                  plain(0, initProducerID),
+		23:                  on(0, offsetForLeaderEpoch),
+		32:                  on(0, describeConfigs),
+		33:                  plain(0, alterConfigs),
+		35:                  on(0, describeLogDirs),
+		saslAuthenticateKey: on(0, saslAuthenticate),
+		37:                  plain(0, createPartitions),
+		44:                  plain(0, incrementalAlterConfigs),
+		60:                  on(0, describeCluster),
+		75:                  on(0, describeTopicPartitions),
 	}
 	for key, served := range groups {
 		apis[key] = &api{min: served.Min, max: served.Max, handle: group}

@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,17 +13,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/coordinator"
-)
-
-const (
-	readAhead = 8 // requests that a connection may have waiting behind the one that is answered
 )
 
 // conn is one client's connection.
 type conn struct {
 	s        *Server
-	nc       net.Conn
+	raw      net.Conn // as it was accepted
+	nc       net.Conn // raw, or TLS over it
 	r        *bufio.Reader
 	name     string // in log and request ids
 	address  hostPort
@@ -31,11 +30,19 @@ type conn struct {
 	out      answer
 	sender   *sender
 	groups   *coordinator.Session // nil: it asked nothing about groups
+
+	who      access.Principal // once it is in
+	entering *entering        // nil: it is in, or nobody asks who it is
+	until    time.Time        // when it must be in; zero: it is
 }
 
-func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, r: bufio.NewReader(nc), name: fmt.Sprintf("c%d", s.lastConn.Add(1)), address: s.address,
-		requests: make(chan *request, readAhead), done: make(chan struct{})}
+func newConn(s *Server, raw net.Conn) *conn {
+	nc := raw
+	if s.tls != nil {
+		nc = tls.Server(raw, s.tls)
+	}
+	c := &conn{s: s, raw: raw, nc: nc, r: bufio.NewReader(nc), name: fmt.Sprintf("c%d", s.lastConn.Add(1)), address: s.address, who: access.Anonymous,
+		requests: make(chan *request, max(s.o.MaxInFlight-2, 0)), done: make(chan struct{})}
 	if c.address == (hostPort{}) {
 		c.address, _ = parseHostPort(nc.LocalAddr().String()) // of an accepted connection it is one
 	}
@@ -47,26 +54,38 @@ func newConn(s *Server, nc net.Conn) *conn {
 func (c *conn) serve(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if err := c.enter(ctx); err != nil {
+		c.tellEntry(err)
+		c.nc.Close()
+		return
+	}
 	ended := make(chan struct{})
 	go func() { // ends when nc is closed, which the deferred calls below do and wait for
 		defer close(ended)
-		if !c.readAll() {
+		if !c.readAll(ctx) {
 			cancel() // nobody is there for what is being answered
 		}
 	}()
 	defer func() {
 		close(c.done)
 		c.nc.Close()
+		cancel()
 		<-ended
 		if c.groups != nil {
 			c.groups.Close()
 		}
+		for req := range c.requests { // those that nobody answers
+			req.forget()
+		}
 	}()
 	for req := range c.requests {
 		if ctx.Err() != nil {
+			req.forget()
 			return
 		}
-		if err := c.answer(ctx, req); err != nil {
+		err := c.answer(ctx, req)
+		req.forget()
+		if err != nil {
 			if errors.Is(err, errShed) || ctx.Err() == nil && !gone(err) { // a connection that was shed ends its context too
 				c.warn(req.client, err)
 			}
@@ -77,10 +96,10 @@ func (c *conn) serve(ctx context.Context) {
 
 // readAll reads requests until there are no more. It reports whether what was read is to be answered: the server drains,
 // or the client sent something that is no request behind those that are.
-func (c *conn) readAll() (finish bool) {
+func (c *conn) readAll(ctx context.Context) (finish bool) {
 	defer close(c.requests)
 	for first := true; ; first = false {
-		req, err := c.readRequest(first)
+		req, err := c.readRequest(ctx, first)
 		if err != nil {
 			broken := (*protocolError)(nil)
 			if errors.As(err, &broken) {
@@ -93,6 +112,7 @@ func (c *conn) readAll() (finish bool) {
 		select {
 		case c.requests <- req:
 		case <-c.done:
+			req.forget()
 			return false
 		}
 	}
@@ -123,7 +143,11 @@ var errDraining = errors.New("the server stops")
 
 // waitUntil sets the deadline of reading.
 func (c *conn) waitUntil(d time.Duration) error {
-	if err := c.nc.SetReadDeadline(time.Now().Add(d)); err != nil {
+	at := time.Now().Add(d)
+	if !c.until.IsZero() && at.After(c.until) {
+		at = c.until
+	}
+	if err := c.nc.SetReadDeadline(at); err != nil {
 		return err
 	}
 	select {

@@ -8,11 +8,13 @@ import (
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rsmhost/rsmhost/host/access"
 )
 
 // describeConfigs tells a topic's tiering and the broker's settings, all of which can only be read.
-func describeConfigs(_ context.Context, c *conn, _ *request, q *kmsg.DescribeConfigsRequest) (*kmsg.DescribeConfigsResponse, error) {
-	resp := kmsg.NewPtrDescribeConfigsResponse()
+func describeConfigs(_ context.Context, c *conn, req *request, q *kmsg.DescribeConfigsRequest) (*kmsg.DescribeConfigsResponse, error) {
+	resp, may := kmsg.NewPtrDescribeConfigsResponse(), c.may(req)
 	type resource struct {
 		kind kmsg.ConfigResourceType
 		name string
@@ -27,7 +29,7 @@ func describeConfigs(_ context.Context, c *conn, _ *request, q *kmsg.DescribeCon
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
 		out.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}
-		values, source, err := c.s.configs(&r)
+		values, source, err := may.configs(&r)
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = err.code, &err.text
 		}
@@ -54,9 +56,13 @@ type refusal struct {
 	text string
 }
 
-func (s *Server) configs(r *kmsg.DescribeConfigsRequestResource) (map[string]string, kmsg.ConfigSource, *refusal) {
+func (m may) configs(r *kmsg.DescribeConfigsRequestResource) (map[string]string, kmsg.ConfigSource, *refusal) {
+	s := m.c.s
 	switch r.ResourceType {
 	case kmsg.ConfigResourceTypeTopic:
+		if !m.topic(access.Describe, r.ResourceName) {
+			return nil, 0, &refusal{topicAuthorizationFailed, "no rule allows to describe this topic"}
+		}
 		t := s.named(r.ResourceName)
 		if t == nil {
 			return nil, 0, &refusal{unknownTopicOrPartition, "there is no such topic"}
@@ -67,6 +73,9 @@ func (s *Server) configs(r *kmsg.DescribeConfigsRequestResource) (map[string]str
 		}
 		return map[string]string{"remote.storage.enable": strconv.FormatBool(tiered)}, kmsg.ConfigSourceDynamicTopicConfig, nil
 	case kmsg.ConfigResourceTypeBroker:
+		if !m.cluster() {
+			return nil, 0, &refusal{clusterAuthorizationFailed, "no rule allows to describe the cluster"}
+		}
 		if r.ResourceName != "" && r.ResourceName != strconv.Itoa(int(s.node)) {
 			return nil, 0, &refusal{invalidRequest, fmt.Sprintf("this is broker %d", s.node)}
 		}
@@ -75,9 +84,13 @@ func (s *Server) configs(r *kmsg.DescribeConfigsRequestResource) (map[string]str
 	return nil, 0, &refusal{invalidRequest, "topics and the broker have a configuration here"}
 }
 
-// describeLogDirs tells what lies in the local tier.
-func describeLogDirs(_ context.Context, c *conn, _ *request, q *kmsg.DescribeLogDirsRequest) (*kmsg.DescribeLogDirsResponse, error) {
+// describeLogDirs tells what lies in the local tier, to those who may see the cluster.
+func describeLogDirs(_ context.Context, c *conn, req *request, q *kmsg.DescribeLogDirsRequest) (*kmsg.DescribeLogDirsResponse, error) {
 	resp := kmsg.NewPtrDescribeLogDirsResponse()
+	if !c.may(req).cluster() {
+		resp.ErrorCode = clusterAuthorizationFailed
+		return resp, nil
+	}
 	wanted := map[topicPartition]bool{}
 	for _, t := range q.Topics {
 		for _, p := range t.Partitions {

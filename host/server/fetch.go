@@ -73,7 +73,7 @@ func (f *fetching) run(ctx context.Context) *reader.FetchResponse {
 	defer timer.Stop()
 	for last := f.q.MaxWaitMillis <= 0 || len(f.parts) == 0; ; {
 		changed := f.c.s.host.Changed() // taken before the read: what comes during it is not missed
-		data := f.c.s.host.Fetch(ctx, ask)
+		data := f.c.may(f.req).fetch(ctx, ask)
 		if last || enough(data, int64(f.q.MinBytes)) {
 			return data
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/access"
 )
 
 // topics are those that names mean, by name.
@@ -33,12 +34,12 @@ func internal(name string) bool {
 }
 
 func metadata(_ context.Context, c *conn, req *request, q *kmsg.MetadataRequest) (*kmsg.MetadataResponse, error) {
-	s, resp := c.s, kmsg.NewPtrMetadataResponse()
+	s, resp, may := c.s, kmsg.NewPtrMetadataResponse(), c.may(req)
 	resp.Brokers = []kmsg.MetadataResponseBroker{{NodeID: s.node, Host: c.address.host, Port: c.address.port}}
 	resp.ClusterID, resp.ControllerID, resp.AuthorizedOperations = &s.o.ClusterID, s.node, noAuthorizedOperations
 	resp.Topics = []kmsg.MetadataResponseTopic{}
 	if q.Topics == nil || req.version == 0 && len(q.Topics) == 0 {
-		for _, t := range s.topics() {
+		for _, t := range may.topics(s.topics()) {
 			resp.Topics = append(resp.Topics, s.describe(t))
 		}
 		return resp, nil
@@ -51,17 +52,22 @@ func metadata(_ context.Context, c *conn, req *request, q *kmsg.MetadataRequest)
 		}
 		if !seen[name] {
 			seen[name] = true
-			resp.Topics = append(resp.Topics, s.find(&q.Topics[i]))
+			resp.Topics = append(resp.Topics, may.find(&q.Topics[i]))
 		}
 	}
 	return resp, nil
 }
 
-// find describes the topic that a client names, by its id where it gives one.
-func (s *Server) find(q *kmsg.MetadataRequestTopic) kmsg.MetadataResponseTopic {
-	missing := kmsg.NewMetadataResponseTopic()
+// find describes the topic that a client names, by its id where it gives one. One that the client may not see is denied
+// whether or not it is there.
+func (m may) find(q *kmsg.MetadataRequestTopic) kmsg.MetadataResponseTopic {
+	s, missing := m.c.s, kmsg.NewMetadataResponseTopic()
 	missing.TopicID, missing.Partitions = q.TopicID, []kmsg.MetadataResponseTopicPartition{}
 	if q.TopicID != (abi.UUID{}) {
+		if !m.topicID(access.Describe, q.TopicID) {
+			missing.ErrorCode = topicAuthorizationFailed // and no name, as a broker does it
+			return missing
+		}
 		if t, ok := s.host.Incarnation(q.TopicID); ok {
 			return s.describe(t)
 		}
@@ -70,6 +76,10 @@ func (s *Server) find(q *kmsg.MetadataRequestTopic) kmsg.MetadataResponseTopic {
 	}
 	missing.ErrorCode, missing.Topic = unknownTopicOrPartition, q.Topic
 	if q.Topic == nil {
+		return missing
+	}
+	if !m.topic(access.Describe, *q.Topic) {
+		missing.ErrorCode = topicAuthorizationFailed
 		return missing
 	}
 	if t := s.named(*q.Topic); t != nil {
@@ -104,8 +114,8 @@ func describeCluster(_ context.Context, c *conn, _ *request, q *kmsg.DescribeClu
 }
 
 // describeTopicPartitions gives topics by name, up to a number of partitions, and where to go on.
-func describeTopicPartitions(_ context.Context, c *conn, _ *request, q *kmsg.DescribeTopicPartitionsRequest) (*kmsg.DescribeTopicPartitionsResponse, error) {
-	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()
+func describeTopicPartitions(_ context.Context, c *conn, req *request, q *kmsg.DescribeTopicPartitionsRequest) (*kmsg.DescribeTopicPartitionsResponse, error) {
+	resp, may := kmsg.NewPtrDescribeTopicPartitionsResponse(), c.may(req)
 	resp.Topics = []kmsg.DescribeTopicPartitionsResponseTopic{}
 	limit := maxDescribedTopicPartitions
 	if n := int(q.ResponsePartitionLimit); n > 0 && n < limit {
@@ -115,7 +125,7 @@ func describeTopicPartitions(_ context.Context, c *conn, _ *request, q *kmsg.Des
 	if q.Cursor != nil {
 		from, partition = q.Cursor.Topic, max(q.Cursor.Partition, 0)
 	}
-	for _, name := range c.s.names(q.Topics) {
+	for _, name := range may.names(q.Topics) {
 		if name < from {
 			continue
 		}
@@ -126,7 +136,7 @@ func describeTopicPartitions(_ context.Context, c *conn, _ *request, q *kmsg.Des
 			resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: name, Partition: partition}
 			break
 		}
-		one := c.s.find(&kmsg.MetadataRequestTopic{Topic: &name})
+		one := may.find(&kmsg.MetadataRequestTopic{Topic: &name})
 		out := describedTopic(&one, partition)
 		if n := len(out.Partitions); n > limit {
 			next := out.Partitions[limit].Partition
@@ -142,14 +152,14 @@ func describeTopicPartitions(_ context.Context, c *conn, _ *request, q *kmsg.Des
 	return resp, nil
 }
 
-// names are those of a request, or of all topics, in order and each once.
-func (s *Server) names(asked []kmsg.DescribeTopicPartitionsRequestTopic) []string {
+// names are those of a request, or of all topics that the client may see, in order and each once.
+func (m may) names(asked []kmsg.DescribeTopicPartitionsRequestTopic) []string {
 	var out []string
 	for _, t := range asked {
 		out = append(out, t.Topic)
 	}
 	if len(asked) == 0 {
-		for _, t := range s.topics() {
+		for _, t := range m.topics(m.c.s.topics()) {
 			out = append(out, t.Name)
 		}
 	}

@@ -40,7 +40,7 @@ func listOffsets(ctx context.Context, c *conn, req *request, q *kmsg.ListOffsets
 		}
 	}
 	found := map[topicPartition]*reader.OffsetData{}
-	answers := c.s.host.ListOffsets(ctx, ask)
+	answers := c.may(req).listOffsets(ctx, ask)
 	for i := range answers {
 		a := &answers[i]
 		found[topicPartition{a.Topic, a.Partition}] = a
@@ -75,11 +75,11 @@ func offsetAnswer(version int16, partition int32, a *reader.OffsetData, twice bo
 }
 
 func offsetForLeaderEpoch(ctx context.Context, c *conn, req *request, q *kmsg.OffsetForLeaderEpochRequest) (*kmsg.OffsetForLeaderEpochResponse, error) {
-	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
+	resp, may := kmsg.NewPtrOffsetForLeaderEpochResponse(), c.may(req)
 	for _, t := range q.Topics {
 		out := kmsg.OffsetForLeaderEpochResponseTopic{Topic: t.Topic}
 		for _, p := range t.Partitions {
-			end := c.s.host.OffsetForLeaderEpoch(ctx, &reader.EpochRequest{Topic: t.Topic, Partition: p.Partition,
+			end := may.epochEnd(ctx, &reader.EpochRequest{Topic: t.Topic, Partition: p.Partition,
 				LeaderEpoch: p.LeaderEpoch, CurrentLeaderEpoch: p.CurrentLeaderEpoch})
 			if end.Err != nil {
 				c.tell(req, "leader epoch", t.Topic, p.Partition, int64(p.LeaderEpoch), end.Code, end.Err)

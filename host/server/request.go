@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type request struct {
 	id          string // in log, trace and error
 	msg         kmsg.Request
 	after       func() // lets go of what the answer is made of; nil: nothing
+	counted     func() // gives back its share of what requests may take of memory; nil: it has none
 
 	unsupported bool // an ApiVersions of a version that is not served: it is answered as version 0
 }
@@ -40,6 +42,14 @@ func (r *request) release() {
 	if r.after != nil {
 		r.after()
 		r.after = nil
+	}
+}
+
+// forget ends a request, answered or not.
+func (r *request) forget() {
+	if r.counted != nil {
+		r.counted()
+		r.counted = nil
 	}
 }
 
@@ -63,7 +73,7 @@ func broken(format string, args ...any) error {
 }
 
 // readRequest reads one request. An error is a *protocolError, errDraining, or that of the connection.
-func (c *conn) readRequest(first bool) (*request, error) {
+func (c *conn) readRequest(ctx context.Context, first bool) (*request, error) {
 	patience := c.s.o.IdleTimeout
 	if first {
 		patience = c.s.o.ReadTimeout
@@ -82,14 +92,21 @@ func (c *conn) readRequest(first bool) (*request, error) {
 		return nil, c.failed(err)
 	}
 	n := int32(binary.BigEndian.Uint32(size[:]))
-	if n < headerMin || int(n) > c.s.o.MaxRequestBytes {
-		return nil, broken("a request of %d bytes: want %d to %d", n, headerMin, c.s.o.MaxRequestBytes)
+	most := c.s.o.MaxRequestBytes
+	if c.entering != nil {
+		most = min(most, earlyMax)
+	}
+	if n < headerMin || int(n) > most {
+		return nil, broken("a request of %d bytes: want %d to %d%s", n, headerMin, most, protocolOf(size))
 	}
 	if err := c.waitUntil(c.s.o.ReadTimeout + time.Duration(n>>20)*time.Second); err != nil {
 		return nil, err
 	}
 	body := &io.LimitedReader{R: c.r, N: int64(n)}
-	req, err := c.parse(body, int(n))
+	req, err := c.parse(ctx, body, int(n))
+	if err != nil {
+		req.forget()
+	}
 	switch ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); {
 	case ended && body.N <= 0:
 		return nil, &protocolError{req.client, fmt.Sprintf("%s version %d: it ends too early", kmsg.NameForKey(req.key), req.version)}
@@ -103,7 +120,7 @@ func (c *conn) readRequest(first bool) (*request, error) {
 }
 
 // parse reads a request of n bytes. With an error the request is there as far as it was read.
-func (c *conn) parse(r io.Reader, n int) (*request, error) {
+func (c *conn) parse(ctx context.Context, r io.Reader, n int) (*request, error) {
 	req, err := readHeader(r)
 	if err != nil {
 		return req, err
@@ -115,6 +132,11 @@ func (c *conn) parse(r io.Reader, n int) (*request, error) {
 	name := kmsg.NameForKey(req.key)
 	if req.api = c.s.apis[req.key]; req.api == nil {
 		return req, broken("%s (%d) is not served", name, req.key)
+	}
+	if c.entering != nil {
+		if err := checkEarly(req.key); err != nil {
+			return req, err
+		}
 	}
 	if req.version < req.api.min || req.version > req.api.max {
 		if req.key != apiVersionsKey {
@@ -133,13 +155,18 @@ func (c *conn) parse(r io.Reader, n int) (*request, error) {
 	if produce, ok := req.msg.(*kmsg.ProduceRequest); ok {
 		return req, readProduce(r, produce)
 	}
-	return req, c.readBody(r, req, n)
+	return req, c.readBody(ctx, r, req, n)
 }
 
 // readBody reads and parses what is kept in memory.
-func (c *conn) readBody(r io.Reader, req *request, n int) error {
+func (c *conn) readBody(ctx context.Context, r io.Reader, req *request, n int) error {
 	if n > requestMax {
 		return broken("%s of %d bytes: at most %d are read", kmsg.NameForKey(req.key), n, requestMax)
+	}
+	if n > smallMax {
+		if err := c.count(ctx, req, n); err != nil {
+			return err
+		}
 	}
 	var body bytes.Buffer // it grows as bytes come, not by what the client promises
 	if _, err := body.ReadFrom(r); err != nil {
@@ -157,6 +184,31 @@ func (c *conn) readBody(r io.Reader, req *request, n int) error {
 		return broken("%s version %d: it can't be parsed: %v", kmsg.NameForKey(req.key), req.version, err)
 	}
 	return nil
+}
+
+// count takes a large request's share of what requests may take of memory, and waits where there is none left.
+func (c *conn) count(ctx context.Context, req *request, n int) error {
+	waiting, cancel := context.WithTimeout(ctx, c.s.o.ReadTimeout)
+	defer cancel()
+	if err := c.s.queued.Acquire(waiting, int64(n)); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return broken("%s of %d bytes: other requests take all of queued.max.request.bytes, %d", kmsg.NameForKey(req.key), n, c.s.o.MaxQueuedBytes)
+	}
+	req.counted = func() { c.s.queued.Release(int64(n)) }
+	return c.waitUntil(c.s.o.ReadTimeout + time.Duration(n>>20)*time.Second)
+}
+
+// protocolOf says which protocol a size that can't be looks like.
+func protocolOf(size [4]byte) string {
+	switch {
+	case size[0] == 0x16 && size[1] == 3:
+		return "; it looks like TLS, which is not spoken here"
+	case string(size[:]) == "GET " || string(size[:]) == "POST":
+		return "; it looks like HTTP"
+	}
+	return ""
 }
 
 // readHeader reads what stands before the tags of a request's header.

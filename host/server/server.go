@@ -2,17 +2,22 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/coordinator"
 )
 
@@ -38,13 +43,23 @@ type Options struct {
 	MaxRequestBytes int
 	// MaxConnections is max.connections: one more is closed at once; 0: 1000.
 	MaxConnections int
+	// MaxConnectionsPerIP is max.connections.per.ip: those of one address; 0: no bound but MaxConnections.
+	MaxConnectionsPerIP int
+	// MaxInFlight is how many requests of one connection are read before the first of them is answered, at least 2; 0: 8.
+	MaxInFlight int
+	// MaxQueuedBytes is queued.max.request.bytes: what requests of more than 32 KiB that are not answered yet take, of all
+	// connections together, as they came; what comes then waits to be read. 0: 32 MiB. It is at least 2 MiB.
+	MaxQueuedBytes int64
 	// IdleTimeout is connections.max.idle.ms: the longest time between two requests; 0: 10 minutes.
 	IdleTimeout time.Duration
-	// ReadTimeout is how long a request that began may take to arrive, with a second more for each MiB, and how long the
-	// first one may let itself wait for; 0: 30 seconds.
+	// ReadTimeout is how long a request that began may take to arrive, with a second more for each MiB, how long the
+	// first one may let itself wait for, and how long a client has to prove who it is; 0: 30 seconds.
 	ReadTimeout time.Duration
 	// WriteTimeout is how long a client may take none of an answer; 0: 2 minutes.
 	WriteTimeout time.Duration
+
+	// Access is who may connect and do what; nil: everybody, everything. Connections are TLS where it has a certificate.
+	Access *access.Access
 
 	// KafkaExact sends records as they are stored, also those of before magic 2.
 	KafkaExact bool
@@ -56,6 +71,10 @@ func (o *Options) setDefaults() {
 	def(&o.MaxFetchBytes, 57671680)
 	def(&o.MaxRequestBytes, 100<<20)
 	def(&o.MaxConnections, 1000)
+	def(&o.MaxConnectionsPerIP, math.MaxInt)
+	def(&o.MaxInFlight, 8)
+	def(&o.MaxQueuedBytes, 32<<20)
+	o.MaxQueuedBytes = max(o.MaxQueuedBytes, requestMax)
 	def(&o.IdleTimeout, 10*time.Minute)
 	def(&o.ReadTimeout, 30*time.Second)
 	def(&o.WriteTimeout, 2*time.Minute)
@@ -90,6 +109,9 @@ type Server struct {
 	again    *time.Timer // sheds again while somebody waits for memory
 	groups   *coordinator.Coordinator
 	parsing  chan struct{} // a token: one large request is parsed at a time
+	queued   *semaphore.Weighted
+	tls      *tls.Config // nil: connections are plain
+	denied   denials
 
 	draining chan struct{}      // closed: no new request is read, and nothing is waited for
 	ctx      context.Context    // of all requests
@@ -99,6 +121,7 @@ type Server struct {
 	mu        sync.Mutex // guards what follows
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	perIP     map[string]int // connections
 	stopped   bool
 
 	lastConn atomic.Int64
@@ -117,7 +140,8 @@ func New(o Options) (*Server, error) {
 	_, memory := o.Host.MemoryInUse()
 	s := &Server{o: o, unsent: newUnsent(memory), host: o.Host, log: o.Log, node: o.Host.NodeID(), sessions: newSessions(),
 		draining: make(chan struct{}), parsing: make(chan struct{}, 1),
-		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}}
+		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, perIP: map[string]int{},
+		queued: semaphore.NewWeighted(o.MaxQueuedBytes), tls: o.Access.TLS()}
 	if o.Advertise != "" {
 		var err error
 		if s.address, err = parseHostPort(o.Advertise); err != nil {
@@ -187,26 +211,44 @@ func (s *Server) take(nc net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts.accepted.Add(1)
-	if s.stopped || len(s.conns) >= s.o.MaxConnections {
+	ip := ipOf(nc)
+	if max, of := s.o.MaxConnections, "max.connections"; s.stopped || len(s.conns) >= max || s.perIP[ip] >= s.o.MaxConnectionsPerIP {
+		if len(s.conns) < max {
+			max, of = s.o.MaxConnectionsPerIP, "max.connections.per.ip"
+		}
 		if !s.stopped {
 			s.counts.refused.Add(1)
-			s.log.Warn("a connection is closed at once: there are too many", "from", nc.RemoteAddr().String(), "max", s.o.MaxConnections)
+			s.log.Warn("a connection is closed at once: there are too many", "from", nc.RemoteAddr().String(), "max", max, "of", of)
 		}
 		nc.Close()
 		return
 	}
 	c := newConn(s, nc)
 	s.conns[c] = struct{}{}
+	s.perIP[ip]++
 	s.wg.Go(func() { // ends when the client goes, on draining, or when the connection is closed; Close waits
 		defer s.forget(c)
 		c.serve(s.ctx)
 	})
 }
 
+// ipOf is the address that a connection comes from.
+func ipOf(nc net.Conn) string {
+	ip, _, err := net.SplitHostPort(nc.RemoteAddr().String())
+	if err != nil {
+		return nc.RemoteAddr().String()
+	}
+	return ip
+}
+
 func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	ip := ipOf(c.raw)
+	if s.perIP[ip]--; s.perIP[ip] == 0 {
+		delete(s.perIP, ip)
+	}
 }
 
 // shed ends connections whose clients take nothing of their answers, where n bytes of memory are wanted beside those that
@@ -282,7 +324,7 @@ func (s *Server) Close() error {
 	s.again.Stop()
 	s.mu.Lock()
 	for c := range s.conns {
-		c.nc.Close()
+		c.raw.Close() // TLS would say goodbye first, to clients that may take nothing
 	}
 	s.mu.Unlock()
 	s.wg.Wait()
