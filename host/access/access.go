@@ -135,13 +135,3 @@ func (a *Access) Rules() *Rules {
 	}
 	return a.rules.get()
 }
-
-// AllowTopic says whether a principal may do this to a topic.
-func (a *Access) AllowTopic(who Principal, op Operation, topic string) bool {
-	return a.Rules().Allow(who, op, Topic, topic)
-}
-
-// AllowGroup says whether a principal may do this to a consumer group: Read joins and commits, Describe shows.
-func (a *Access) AllowGroup(who Principal, op Operation, group string) bool {
-	return a.Rules().Allow(who, op, Group, group)
-}

@@ -67,7 +67,7 @@ func TestReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reads := func(topic string) bool { return a.AllowTopic("User:a", Read, topic) }
+	reads := func(topic string) bool { return a.Rules().Allow("User:a", Read, Topic, topic) }
 	f.write("acl", []byte("User:a read topic:y"))
 	if !reads("x") || reads("y") {
 		t.Error("it looked again before its time")
@@ -180,7 +180,7 @@ func TestNewRefused(t *testing.T) {
 		}
 	}
 	var none *Access
-	if none.Authenticates() || none.Encrypts() || none.SASL() || none.TLS() != nil || none.Mechanisms() != nil || !none.AllowGroup(Anonymous, Read, "g") {
+	if none.Authenticates() || none.Encrypts() || none.SASL() || none.TLS() != nil || none.Mechanisms() != nil || !none.Rules().Allow(Anonymous, Read, Group, "g") {
 		t.Error("without access something is asked for")
 	}
 	if _, ok := none.Begin(Plain); ok {

@@ -11,21 +11,19 @@ type Principal string
 // Anonymous is a client that was not asked who it is.
 const Anonymous Principal = "User:ANONYMOUS"
 
-// Operation is what a client wants to do. Read implies Describe.
+// Operation is what a client wants to do. Read and Delete imply Describe.
 type Operation uint8
 
-// The operations.
+// The operations. Delete is of groups and their offsets alone: nothing else can be deleted here.
 const (
 	Describe Operation = 1
 	Read     Operation = 2
+	Delete   Operation = 3
 )
 
 // String is the operation as rules have it.
 func (o Operation) String() string {
-	if o == Read {
-		return "read"
-	}
-	return "describe"
+	return [...]string{"", "describe", "read", "delete"}[o]
 }
 
 // Kind is what a name names.
@@ -63,6 +61,7 @@ type rule struct {
 //	User:alice   read      topic:orders topic:orders-* group:billing-*
 //	*            describe  topic:*
 //	User:ops     describe  cluster
+//	User:ops     delete    group:*
 //	"User:CN=app,O=Example Inc" read topic:*
 //
 // A pattern is a name, a prefix before "*", or "*" for all. An error names the line.
@@ -115,8 +114,10 @@ func parseOperation(w string) (Operation, error) {
 		return Read, nil
 	case "describe":
 		return Describe, nil
+	case "delete":
+		return Delete, nil
 	}
-	return 0, fmt.Errorf("operation %q: want read, describe, or both with a comma: nothing else is served", w)
+	return 0, fmt.Errorf("operation %q: want read, describe, delete, or some with commas: nothing else is served", w)
 }
 
 func parseResource(w string) (rule, error) {
@@ -149,7 +150,7 @@ func (r *Rules) Allow(who Principal, op Operation, kind Kind, name string) bool 
 
 func allowed(rules []rule, op Operation, kind Kind, name string) bool {
 	for i := range rules {
-		if one := &rules[i]; one.kind == kind && one.op >= op && matches(one.pattern, name) {
+		if one := &rules[i]; one.kind == kind && (one.op == op || op == Describe) && matches(one.pattern, name) {
 			return true
 		}
 	}

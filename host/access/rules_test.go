@@ -16,6 +16,7 @@ User:bob                       describe       topic:* cluster
 "User:CN=app,O=Example Inc"    describe,read  topic:app
 *                              read           topic:public group:*
 User:#1                        read           topic:one
+User:ops                       delete         group:old-*
 `
 
 func TestAllow(t *testing.T) {
@@ -51,6 +52,10 @@ func TestAllow(t *testing.T) {
 		{Anonymous, Read, Topic, "public", true},
 		{Anonymous, Read, Topic, "orders", false},
 		{"User:#1", Read, Topic, "one", true},
+		{"User:ops", Delete, Group, "old-1", true},
+		{"User:ops", Describe, Group, "old-1", true},
+		{"User:alice", Delete, Group, "alice-1", false},
+		{"User:ops", Delete, Group, "new", false},
 		{"*", Read, Topic, "orders", false},
 		{"User:*", Read, Topic, "orders", false}, // a user of that name has no rights of its own
 	} {

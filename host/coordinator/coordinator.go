@@ -68,7 +68,7 @@ type Coordinator struct {
 
 	draining  chan struct{} // closed: nothing is waited for
 	drainOnce sync.Once
-	closing   func() error // closes once
+	closing   func() error  // closes once
 	stop      chan struct{} // closed: follow ends
 	followed  chan struct{} // closed when it has
 

@@ -24,7 +24,7 @@ type tp struct {
 // on disk before it is acknowledged.
 func (s *Session) commit(ctx context.Context, client string, q *kmsg.OffsetCommitRequest) kmsg.Response {
 	if code, why := s.c.admit(q.Group); code != 0 {
-		return refuse(q, code, why)
+		return Refuse(q, code, why)
 	}
 	resp := q.ResponseKind().(*kmsg.OffsetCommitResponse)
 	resp.Topics = refuseCommit(q, coordinatorNotAvailable)
@@ -145,12 +145,12 @@ func (s *Session) fetch(ctx context.Context, client string, q *kmsg.OffsetFetchR
 	}
 	said, err := s.ask(ctx, client, may)
 	if err != nil {
-		return refuse(q, coordinatorNotAvailable, err.Error())
+		return Refuse(q, coordinatorNotAvailable, err.Error())
 	}
 	resp := q.ResponseKind().(*kmsg.OffsetFetchResponse)
 	for i, g := range said.(*kmsg.OffsetFetchResponse).Groups {
 		if q.Version < 8 && g.ErrorCode != 0 && g.ErrorCode != groupIDNotFound {
-			return refuse(q, g.ErrorCode, "")
+			return Refuse(q, g.ErrorCode, "")
 		}
 		if g.ErrorCode == groupIDNotFound {
 			g.ErrorCode = 0 // a group that committed nothing: Kafka says so of each partition
@@ -275,7 +275,7 @@ func (s *Session) deleteOffsets(ctx context.Context, client string, q *kmsg.Offs
 		}
 	}
 	if code := s.c.save(q.Group, changes); code != 0 {
-		return refuse(q, code, "")
+		return Refuse(q, code, "")
 	}
 	return resp
 }

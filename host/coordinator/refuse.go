@@ -16,8 +16,9 @@ const (
 	unknownTopicID            int16 = 100
 )
 
-// refuse is the answer that says code wherever a request of its kind can.
-func refuse(q kmsg.Request, code int16, why string) kmsg.Response {
+// Refuse is the answer that says code wherever a request that a Coordinator serves can: for all groups, topics and partitions
+// that it names.
+func Refuse(q kmsg.Request, code int16, why string) kmsg.Response {
 	resp := q.ResponseKind()
 	switch r := resp.(type) {
 	case *kmsg.OffsetCommitResponse:

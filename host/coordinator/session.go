@@ -52,7 +52,7 @@ func (s *Session) Do(ctx context.Context, client string, req kmsg.Request) kmsg.
 func (s *Session) forward(ctx context.Context, client string, q kmsg.Request) kmsg.Response {
 	resp, err := s.ask(ctx, client, q)
 	if err != nil {
-		return refuse(q, coordinatorNotAvailable, err.Error())
+		return Refuse(q, coordinatorNotAvailable, err.Error())
 	}
 	return resp
 }
@@ -92,10 +92,10 @@ func unknownMember(resp kmsg.Response) kmsg.Response {
 // join lets a member of the classic protocol in.
 func (s *Session) join(ctx context.Context, client string, q *kmsg.JoinGroupRequest) kmsg.Response {
 	if code, why := s.c.admit(q.Group); code != 0 {
-		return refuse(q, code, why)
+		return Refuse(q, code, why)
 	}
 	if code := s.makeClassic(ctx, client, q.Group); code != 0 {
-		return refuse(q, code, "")
+		return Refuse(q, code, "")
 	}
 	return s.forward(ctx, client, q)
 }
@@ -135,7 +135,7 @@ func (s *Session) makeClassic(ctx context.Context, client, group string) int16 {
 // heartbeat is KIP-848's, with the topic ids of either side.
 func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.ConsumerGroupHeartbeatRequest) kmsg.Response {
 	if code, why := s.c.admit(q.Group); code != 0 {
-		return refuse(q, code, why)
+		return Refuse(q, code, why)
 	}
 	if q.Topics != nil {
 		owned := make([]kmsg.ConsumerGroupHeartbeatRequestTopic, 0, len(q.Topics))

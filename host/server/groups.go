@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/coordinator"
 )
 
@@ -45,21 +46,35 @@ func group(ctx context.Context, c *conn, req *request) (kmsg.Response, error) {
 		}
 		c.groups = c.s.groups.Connect(from)
 	}
-	return c.groups.Do(ctx, req.client, req.msg), nil
+	do := func(q kmsg.Request) kmsg.Response { return c.groups.Do(ctx, req.client, q) }
+	if may := c.may(req); !may.everything() {
+		return may.groups(req.msg, do), nil
+	}
+	return do(req.msg), nil
 }
 
 // findCoordinator: of groups it is this server.
-func findCoordinator(_ context.Context, c *conn, _ *request, q *kmsg.FindCoordinatorRequest) (*kmsg.FindCoordinatorResponse, error) {
+func findCoordinator(_ context.Context, c *conn, req *request, q *kmsg.FindCoordinatorRequest) (*kmsg.FindCoordinatorResponse, error) {
 	one := kmsg.NewFindCoordinatorResponseCoordinator()
 	one.NodeID, one.Host, one.Port = c.s.node, c.address.host, c.address.port
 	if q.CoordinatorType != 0 {
 		one.NodeID, one.Host, one.Port, one.ErrorCode, one.ErrorMessage = -1, "", -1, coordinatorNotAvailable, kmsg.StringPtr(noCoordinator)
 	}
-	resp := kmsg.NewPtrFindCoordinatorResponse()
-	resp.NodeID, resp.Host, resp.Port, resp.ErrorCode, resp.ErrorMessage = one.NodeID, one.Host, one.Port, one.ErrorCode, one.ErrorMessage
-	for _, key := range q.CoordinatorKeys {
-		one.Key = key
-		resp.Coordinators = append(resp.Coordinators, one)
+	resp, may := kmsg.NewPtrFindCoordinatorResponse(), c.may(req)
+	answer := func(key string) kmsg.FindCoordinatorResponseCoordinator {
+		one := one
+		if one.Key = key; one.ErrorCode == 0 && !may.group(access.Describe, key) {
+			one.NodeID, one.Host, one.Port, one.ErrorCode, one.ErrorMessage = -1, "", -1, groupAuthorizationFailed, kmsg.StringPtr(noRule)
+		}
+		return one
 	}
+	if q.Version >= 4 {
+		for _, key := range q.CoordinatorKeys {
+			resp.Coordinators = append(resp.Coordinators, answer(key))
+		}
+		return resp, nil
+	}
+	one = answer(q.CoordinatorKey)
+	resp.NodeID, resp.Host, resp.Port, resp.ErrorCode, resp.ErrorMessage = one.NodeID, one.Host, one.Port, one.ErrorCode, one.ErrorMessage
 	return resp, nil
 }
