@@ -73,6 +73,9 @@ func (h *Host) Stats() Stats {
 	return s
 }
 
+// LookStats tells how the looks at the metadata went, which is the part of Stats that costs nothing.
+func (h *Host) LookStats() LookStats { return h.looks.get() }
+
 // servedTopics are the topics that a name means, and that were not deleted.
 func (h *Host) servedTopics() []*Topic {
 	var out []*Topic

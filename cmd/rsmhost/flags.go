@@ -112,11 +112,18 @@ func limitHeap(memoryMax int64) {
 	}
 }
 
-func logger(w io.Writer, conf *config.Config) *slog.Logger {
+func logger(w io.Writer, conf *config.Config) *slog.Logger { return loggerAt(w, conf, logLevel(conf)) }
+
+func logLevel(conf *config.Config) slog.Level {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(conf.Text("log-level"))); err != nil {
 		level = slog.LevelWarn // not reached: the value was checked
 	}
+	return level
+}
+
+// loggerAt is a logger of a level that may change.
+func loggerAt(w io.Writer, conf *config.Config, level slog.Leveler) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if conf.Text("log-format") == "json" {
 		return slog.New(slog.NewJSONHandler(w, o))

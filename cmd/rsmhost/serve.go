@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -16,6 +20,7 @@ import (
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/config"
+	"github.com/rsmhost/rsmhost/host/metrics"
 	"github.com/rsmhost/rsmhost/host/server"
 )
 
@@ -31,16 +36,18 @@ func serveCommand() *cli.Command {
 		Usage: "be a Kafka broker to any client, read-only",
 		Description: `Clients connect, list topics and read, from whichever tier the data lies in. What would write is refused.
 The address is the first line of stdout, and the only one; with port 0 it is one that is free. SIGTERM
-ends it: no new request is taken, and what runs has 10 seconds. Consumer groups work, of the classic
-protocol and of KIP-848; what they commit lies in the state directory, and a restart goes on there.
+ends it: no new request is taken, and what runs has 10 seconds. SIGHUP reads the --config file again
+and puts in force what can change while it runs; stderr says what changed, and what needs a restart.
+Consumer groups work, of the classic protocol and of KIP-848; what they commit lies in the state
+directory, and a restart goes on there.
 
    rsmhost serve --listen 127.0.0.1:9092 --config rsmhost.yaml
    kcat -b 127.0.0.1:9092 -C -t orders -e`,
-		Flags: withConfig(
+		Flags: withConfig(append(adminFlags(),
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:9092", Usage: "serve at `HOST:PORT`; port 0: any that is free"},
 			&cli.StringFlag{Name: "advertise", Usage: "`HOST:PORT` that clients are told to connect to (default: the address at which they came)"},
 			&cli.BoolFlag{Name: "allow-public", Usage: "also serve where other machines reach it: there is no authentication"},
-		),
+		)...),
 		Action: serveAction,
 	}
 }
@@ -52,20 +59,23 @@ func serveAction(c *cli.Context) (err error) {
 	if err := checkPublic(c.String("listen"), c.Bool("allow-public")); err != nil {
 		return err
 	}
-	groups := ""
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	groups, level, log := "", &slog.LevelVar{}, (*slog.Logger)(nil)
 	h, conf, err := openAdjusted(c, func(cfg *host.Config, conf *config.Config) {
-		cfg.Exclusive = true
+		level.Set(logLevel(conf))
+		log = loggerAt(c.App.ErrWriter, conf, level)
 		groups = groupsDir(cfg.StateDir, c.App.ErrWriter)
-		if conf.Value("remote.fetch.max.wait.ms").Origin == config.FromDefault {
-			cfg.RemoteWait = defaultWait
-		}
+		cfg.Exclusive, cfg.Log = true, log
+		waitAsBroker(cfg, conf)
 	})
 	if err != nil {
 		return err
 	}
 	defer closing(h, &err)
 	s, err := server.New(server.Options{Host: h, Advertise: c.String("advertise"), Settings: settings(conf), MaxFetchBytes: conf.MaxBytes(),
-		KafkaExact: conf.Text("kafka-exact") == "true", GroupsDir: groups, Log: logger(c.App.ErrWriter, conf)})
+		MaxConnections: conf.MaxConnections(), KafkaExact: conf.Text("kafka-exact") == "true", GroupsDir: groups, Log: log})
 	if err != nil {
 		return err
 	}
@@ -74,8 +84,16 @@ func serveAction(c *cli.Context) (err error) {
 	if err != nil {
 		return abi.Errorf("listen", c.String("listen"), abi.Unavailable, "%w", err)
 	}
+	m := metrics.New(h, s, buildVersion())
+	admin, err := startAdmin(c, newReadiness(h, s), m)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer closing(admin, &err) // after the drain, so that it can be watched
 	announce(c.App.Writer, c.App.ErrWriter, l.Addr().String(), h.Topics())
-	return serveUntil(c.Context, s, l, c.App.ErrWriter)
+	admin.announce(c.App.ErrWriter)
+	again := &reloader{load: func() (*config.Config, error) { return loadConfig(c) }, conf: conf, host: h, server: s, level: level, metrics: m, stderr: c.App.ErrWriter}
+	return serveUntil(c.Context, s, l, c.App.ErrWriter, hangup, again.reload)
 }
 
 // groupsDir is where committed offsets lie below the state directory.
@@ -87,14 +105,26 @@ func groupsDir(state string, stderr io.Writer) string {
 	return filepath.Join(state, "groups")
 }
 
-// serveUntil serves until ctx ends, then drains.
-func serveUntil(ctx context.Context, s *server.Server, l net.Listener, stderr io.Writer) error {
+// waitAsBroker has serve wait as long as a broker does where nothing else is configured.
+func waitAsBroker(cfg *host.Config, conf *config.Config) {
+	if conf.Value("remote.fetch.max.wait.ms").Origin == config.FromDefault {
+		cfg.RemoteWait = defaultWait
+	}
+}
+
+// serveUntil serves until ctx ends, then drains. At each hangup it reloads.
+func serveUntil(ctx context.Context, s *server.Server, l net.Listener, stderr io.Writer, hangup <-chan os.Signal, reload func()) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }() // ends with Shutdown or Close, both of which are below
-	select {
-	case err := <-ended:
-		return errors.Join(err, s.Close())
-	case <-ctx.Done():
+	for serving := true; serving; {
+		select {
+		case err := <-ended:
+			return errors.Join(err, s.Close())
+		case <-hangup:
+			reload()
+		case <-ctx.Done():
+			serving = false
+		}
 	}
 	drain, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()

@@ -184,6 +184,9 @@ func (c *Config) duration(key string, unit time.Duration) time.Duration {
 // MaxBytes is fetch.max.bytes.
 func (c *Config) MaxBytes() int64 { return c.number("fetch.max.bytes") }
 
+// MaxConnections is max.connections.
+func (c *Config) MaxConnections() int { return int(min(c.number("max.connections"), math.MaxInt32)) }
+
 // Host turns the configuration into one for host.Open, with the user's own directories where none is given. Log and
 // Version are the caller's.
 func (c *Config) Host() (host.Config, error) {
@@ -201,6 +204,7 @@ func (c *Config) Host() (host.Config, error) {
 		ReaderThreads:   int(c.number("remote.log.reader.threads")), ReaderPending: int(c.number("remote.log.reader.max.pending.tasks")),
 	}
 	cfg.RemoteWait = c.duration("remote.fetch.max.wait.ms", time.Millisecond)
+	cfg.SlowRead = c.duration("slow.read.ms", time.Millisecond)
 	cfg.Quota = reader.QuotaConfig{BytesPerSecond: c.number("remote.log.manager.fetch.max.bytes.per.second"),
 		Windows: int(c.number("remote.log.manager.fetch.quota.window.num")),
 		Window:  c.duration("remote.log.manager.fetch.quota.window.size.seconds", time.Second)}

@@ -23,6 +23,7 @@ type Key struct {
 	Help     string
 	Values   []string // those that are allowed; nil: any
 	FileOnly bool     // no flag: it is granted in writing
+	Live     bool     // serve puts a new value in force when it reads the file again
 }
 
 // Keys are all keys, in the order of help and of config show.
@@ -38,18 +39,20 @@ var Keys = []Key{
 	{Name: "cache-dir", Help: "index cache and compiled modules; may be wiped (default: the user's cache directory)"},
 	{Name: "state-dir", Help: "what must not be lost (default: the user's state directory)"},
 	{Name: "kafka-exact", Kind: Bool, Default: "false", Help: "answer as Apache Kafka 4.3 does, warts included"},
-	{Name: "log-level", Default: "warn", Values: []string{"debug", "info", "warn", "error"}, Help: "what is logged on stderr: debug, info, warn or error"},
+	{Name: "log-level", Default: "warn", Values: []string{"debug", "info", "warn", "error"}, Live: true, Help: "what is logged on stderr: debug, info, warn or error"},
 	{Name: "log-format", Default: "text", Values: []string{"text", "json"}, Help: "form of the log: text or json"},
-	{Name: "remote.log.reader.threads", Kind: Number, Default: "10", Help: "remote reads that run at once"},
-	{Name: "remote.log.reader.max.pending.tasks", Kind: Number, Default: "100", Help: "remote reads that wait in the queue"},
-	{Name: "remote.log.index.file.cache.total.size.bytes", Kind: Number, Default: "1073741824", Help: "bytes of the index cache on disk"},
+	{Name: "remote.log.reader.threads", Kind: Number, Default: "10", Live: true, Help: "remote reads that run at once"},
+	{Name: "remote.log.reader.max.pending.tasks", Kind: Number, Default: "100", Live: true, Help: "remote reads that wait in the queue"},
+	{Name: "remote.log.index.file.cache.total.size.bytes", Kind: Number, Default: "1073741824", Live: true, Help: "bytes of the index cache on disk"},
 	{Name: "remote.log.index.file.cache.ttl.ms", Kind: Signed, Default: "900000", Help: "an index that was not used that long leaves the cache; -1: none does"},
 	{Name: "memory.max", Kind: Number, Default: "0", Help: "bytes that reads and caches hold in memory, all together; 0: a quarter of what the cgroup or the machine has"},
-	{Name: "remote.fetch.max.wait.ms", Kind: Number, Default: "0", Help: "longest wait of a fetch for the remote tier; what is not ready then answers the next fetch; 0: as long as it takes; serve takes 500 where nothing is given"},
-	{Name: "remote.log.manager.fetch.max.bytes.per.second", Kind: Number, Default: "0", Help: "rate of remote reads; 0: no bound"},
+	{Name: "remote.fetch.max.wait.ms", Kind: Number, Default: "0", Live: true, Help: "longest wait of a fetch for the remote tier; what is not ready then answers the next fetch; 0: as long as it takes; serve takes 500 where nothing is given"},
+	{Name: "remote.log.manager.fetch.max.bytes.per.second", Kind: Number, Default: "0", Live: true, Help: "rate of remote reads; 0: no bound"},
 	{Name: "remote.log.manager.fetch.quota.window.num", Kind: Number, Default: "11", Help: "windows that the rate is measured over"},
 	{Name: "remote.log.manager.fetch.quota.window.size.seconds", Kind: Number, Default: "1", Help: "length of a window"},
-	{Name: "fetch.max.bytes", Kind: Number, Default: "57671680", Help: "bytes of one answer at most"},
+	{Name: "fetch.max.bytes", Kind: Number, Default: "57671680", Live: true, Help: "bytes of one answer at most"},
+	{Name: "max.connections", Kind: Number, Default: "1000", Live: true, Help: "connections to serve; one more is closed at once"},
+	{Name: "slow.read.ms", Kind: Number, Default: "2000", Live: true, Help: "a read that takes longer is logged with its steps, one a second at most; 0: none is"},
 	{Name: "grants.env", Kind: List, FileOnly: true, Help: "environment variables that a process plugin may have beyond PATH, TZ and LANG"},
 }
 

@@ -79,7 +79,7 @@ func (m may) configs(r *kmsg.DescribeConfigsRequestResource) (map[string]string,
 		if r.ResourceName != "" && r.ResourceName != strconv.Itoa(int(s.node)) {
 			return nil, 0, &refusal{invalidRequest, fmt.Sprintf("this is broker %d", s.node)}
 		}
-		return s.o.Settings, kmsg.ConfigSourceStaticBrokerConfig, nil
+		return s.live.Load().Settings, kmsg.ConfigSourceStaticBrokerConfig, nil
 	}
 	return nil, 0, &refusal{invalidRequest, "topics and the broker have a configuration here"}
 }

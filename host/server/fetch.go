@@ -54,7 +54,7 @@ type fetching struct {
 // ask is the request for the reader.
 func (f *fetching) ask() *reader.FetchRequest {
 	out := &reader.FetchRequest{ID: f.req.id, ClientID: f.req.client, Version: f.req.version, ReplicaID: f.q.ReplicaID,
-		Isolation: locality.Isolation(f.q.IsolationLevel), MaxBytes: min(int64(f.q.MaxBytes), f.c.s.o.MaxFetchBytes), Files: true}
+		Isolation: locality.Isolation(f.q.IsolationLevel), MaxBytes: min(int64(f.q.MaxBytes), f.c.s.live.Load().MaxFetchBytes), Files: true}
 	if f.req.version >= 15 {
 		out.ReplicaID = f.q.ReplicaState.ID
 	}

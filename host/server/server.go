@@ -105,6 +105,7 @@ type Server struct {
 	apis     map[int16]*api
 	sessions *sessions
 	counts   *counts
+	live     atomic.Pointer[Live] // in place of what Options has of it
 	unsent   *unsent
 	again    *time.Timer // sheds again while somebody waits for memory
 	groups   *coordinator.Coordinator
@@ -154,6 +155,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.apis = newAPIs(s.groups.Serves())
 	s.counts = newCounts(s.apis)
+	s.Adjust(Live{o.Settings, o.MaxFetchBytes, o.MaxConnections})
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.again = time.AfterFunc(time.Hour, func() { s.shed(0) })
 	s.again.Stop() // until somebody waits for memory
@@ -212,7 +214,7 @@ func (s *Server) take(nc net.Conn) {
 	defer s.mu.Unlock()
 	s.counts.accepted.Add(1)
 	ip := ipOf(nc)
-	if max, of := s.o.MaxConnections, "max.connections"; s.stopped || len(s.conns) >= max || s.perIP[ip] >= s.o.MaxConnectionsPerIP {
+	if max, of := s.live.Load().MaxConnections, "max.connections"; s.stopped || len(s.conns) >= max || s.perIP[ip] >= s.o.MaxConnectionsPerIP {
 		if len(s.conns) < max {
 			max, of = s.o.MaxConnectionsPerIP, "max.connections.per.ip"
 		}

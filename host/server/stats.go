@@ -119,8 +119,12 @@ func (c *counts) fetched(req *request, data *reader.FetchResponse) {
 	}
 }
 
-// told counts the codes of an answer. Fetches are the many, and are not looked through field by field.
+// told counts the codes of an answer. Fetches are the many, and are not looked through field by field. The code with which
+// a newer client learns which versions are served is no failure.
 func (c *counts) told(req *request, resp kmsg.Response) {
+	if req.unsupported {
+		return
+	}
 	f, ok := resp.(*fetchReply)
 	if !ok {
 		eachCode(reflect.ValueOf(resp), func(code int16) { c.failed(req, code) })

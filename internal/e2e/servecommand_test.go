@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 
 	"os/exec"
@@ -20,7 +19,7 @@ type serveCommand struct {
 	cmd     *exec.Cmd
 	address string
 	stdout  *bufio.Reader
-	stderr  bytes.Buffer
+	stderr  lockedBuffer
 	dirs    []string // flags of its cache and state
 }
 
