@@ -98,9 +98,11 @@ func parseFile(b []byte) content {
 	head, b, ended := bytes.Cut(b, []byte("\n"))
 	switch {
 	case ended && string(head)+"\n" == fileHead:
+	case !ended && strings.HasPrefix(fileHead, string(head)):
+		return content{cut: len(head) > 0}
 	case strings.HasPrefix(string(head), fileStem):
-		return content{other: ended, cut: !ended}
-	case len(head) > 0 || ended:
+		return content{other: true}
+	default:
 		out.lost++
 	}
 	for len(b) > 0 {
