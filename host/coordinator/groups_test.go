@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -531,41 +532,131 @@ func TestTooManyGroups(t *testing.T) {
 	}
 }
 
-// TestAnythingIsAnswered: requests with random contents get answers of their version, from many clients at once. kfake runs
-// in this process: what made it panic would end the server.
+// TestAnythingIsAnswered: requests with random contents, which know of each other's members, get answers of their version,
+// from many clients at once. kfake runs in this process: what made it panic would end the server.
 func TestAnythingIsAnswered(t *testing.T) {
 	o := open(t, "")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
+	var members pool
 	hammer.Run(t, 8, 1, func(p, _ int) {
-		r := rand.New(rand.NewPCG(seed, uint64(p)))
+		sc := &scrambler{rand.New(rand.NewPCG(seed, uint64(p))), &members}
 		s := o.Connect("192.0.2.7")
 		defer s.Close()
-		for range 1500 {
-			key := int16(keys[r.IntN(len(keys))])
-			q := kmsg.RequestForKey(key)
-			served := o.Serves()[key]
-			version := served.Min + int16(r.IntN(int(served.Max-served.Min)+1))
-			q.SetVersion(version)
-			scramble(r, reflect.ValueOf(q).Elem(), 0)
-			q.SetVersion(version)
+		for range 1000 {
+			q := sc.request(o.Serves())
+			version := q.GetVersion()
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond) // some wait for others
-			if resp := s.Do(ctx, "scrambled", q); resp == nil || resp.GetVersion() != version {
-				t.Errorf("%s version %d: %+v", kmsg.NameForKey(key), version, resp)
-			} else {
-				resp.AppendTo(nil)
-				onlyRealIDs(t, resp, append([]Topic{{ID: abi.UUID{9, 9}}}, orders, payments)...)
-			}
+			resp := s.Do(ctx, "scrambled", q)
 			cancel()
+			if resp == nil || resp.GetVersion() != version {
+				t.Errorf("%s version %d: %+v", kmsg.NameForKey(q.Key()), version, resp)
+				continue
+			}
+			resp.AppendTo(nil)
+			onlyRealIDs(t, resp, Topic{ID: abi.UUID{9, 9}}, orders, payments)
+			members.learn(resp)
 		}
 	})
 }
 
-// words are what scrambled strings are made of: few, so that requests meet.
-var words = []string{"", "g", "h", "m", "n", "orders", "payments", "consumer", "range", "uniform", "Empty", "[", "o.*", "\xff", strings.Repeat("x", 2000)}
+// pool is the members that were heard of, the last ones.
+type pool struct {
+	mu     sync.Mutex
+	ids    []string
+	epochs []int32
+}
 
-// scramble fills a message at random.
-func scramble(r *rand.Rand, v reflect.Value, depth int) {
+func (p *pool) learn(resp kmsg.Response) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch r := resp.(type) {
+	case *kmsg.JoinGroupResponse:
+		p.ids, p.epochs = append(p.ids, r.MemberID), append(p.epochs, r.Generation)
+	case *kmsg.ConsumerGroupHeartbeatResponse:
+		if r.MemberID != nil {
+			p.ids, p.epochs = append(p.ids, *r.MemberID), append(p.epochs, r.MemberEpoch)
+		}
+	}
+	p.ids, p.epochs = p.ids[max(0, len(p.ids)-10):], p.epochs[max(0, len(p.epochs)-10):]
+}
+
+func (p *pool) some(r *rand.Rand) (string, int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.ids) == 0 || r.IntN(4) == 0 {
+		return "", int32(r.IntN(4) - 2)
+	}
+	i := r.IntN(len(p.ids))
+	return p.ids[i], p.epochs[i]
+}
+
+// scrambler makes requests.
+type scrambler struct {
+	r       *rand.Rand
+	members *pool
+}
+
+// words are what scrambled strings are made of: few, so that requests meet.
+var words = []string{"", "g", "h", "m", "orders", "payments", "consumer", "range", "uniform", "Empty", "[", "o.*", "\xff", strings.Repeat("x", 2000)}
+
+// request makes a request. Most of them could be right.
+func (s *scrambler) request(served map[int16]Range) kmsg.Request {
+	key := int16(keys[s.r.IntN(len(keys))])
+	if s.r.IntN(2) == 0 {
+		key = int16([]kmsg.Key{kmsg.JoinGroup, kmsg.ConsumerGroupHeartbeat}[s.r.IntN(2)])
+	}
+	q := kmsg.RequestForKey(key)
+	s.scramble(reflect.ValueOf(q).Elem())
+	q.SetVersion(served[key].Min + int16(s.r.IntN(int(served[key].Max-served[key].Min)+1)))
+	if s.r.IntN(4) == 0 {
+		return q
+	}
+	s.mend(q)
+	return q
+}
+
+// mend makes a request one of a member: classic ones are in c and both, those of KIP-848 in k and both.
+func (s *scrambler) mend(q kmsg.Request) {
+	id, epoch := s.members.some(s.r)
+	classic, next := s.one("c", "c", "both"), s.one("k", "k", "both")
+	instance := []*string{nil, nil, kmsg.StringPtr("i"), kmsg.StringPtr("j")}[s.r.IntN(4)]
+	switch q := q.(type) {
+	case *kmsg.JoinGroupRequest:
+		q.Group, q.MemberID, q.ProtocolType, q.SessionTimeoutMillis, q.RebalanceTimeoutMillis = classic, id, "consumer", 6000, 10
+		q.InstanceID, q.Protocols = instance, nil
+		for range 1 + s.r.IntN(3) {
+			q.Protocols = append(q.Protocols, kmsg.JoinGroupRequestProtocol{Name: s.one("range", "sticky", "own"), Metadata: []byte(s.one("", "a"))})
+		}
+	case *kmsg.SyncGroupRequest:
+		q.Group, q.MemberID, q.Generation, q.Protocol, q.ProtocolType = classic, id, epoch, nil, nil
+	case *kmsg.HeartbeatRequest:
+		q.Group, q.MemberID, q.Generation = classic, id, epoch
+	case *kmsg.LeaveGroupRequest:
+		q.Group, q.MemberID, q.Members = classic, id, []kmsg.LeaveGroupRequestMember{{MemberID: id, InstanceID: instance}}
+	case *kmsg.OffsetCommitRequest:
+		q.Group, q.MemberID, q.Generation = s.one(classic, next), id, epoch
+	case *kmsg.DescribeGroupsRequest:
+		q.Groups = []string{classic, next}
+	case *kmsg.ConsumerGroupDescribeRequest:
+		q.Groups = []string{classic, next}
+	case *kmsg.DeleteGroupsRequest:
+		q.Groups = []string{s.one("both", "both", "c", "k")}
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		q.Group, q.MemberID, q.MemberEpoch, q.InstanceID = next, id, epoch, instance
+		q.ServerAssignor, q.SubscribedTopicRegex, q.RebalanceTimeoutMillis = nil, nil, 10
+		q.SubscribedTopicNames = []string{"orders", "payments"}[s.r.IntN(2):]
+		if s.r.IntN(3) == 0 {
+			q.MemberEpoch, q.Topics = int32(s.r.IntN(3)-2), []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+			q.MemberID = s.one(id, "m", "n")
+		}
+	}
+}
+
+func (s *scrambler) one(of ...string) string { return of[s.r.IntN(len(of))] }
+
+// scramble fills a value at random.
+func (s *scrambler) scramble(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[kmsg.Tags]() {
@@ -573,33 +664,32 @@ func scramble(r *rand.Rand, v reflect.Value, depth int) {
 		}
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				scramble(r, v.Field(i), depth+1)
+				s.scramble(v.Field(i))
 			}
 		}
 	case reflect.Slice:
-		if r.IntN(5) == 0 {
-			return
+		if s.r.IntN(5) > 0 {
+			v.Set(reflect.MakeSlice(v.Type(), s.r.IntN(4), 4))
 		}
-		v.Set(reflect.MakeSlice(v.Type(), r.IntN(4), 4))
 		for i := range v.Len() {
-			scramble(r, v.Index(i), depth+1)
+			s.scramble(v.Index(i))
 		}
 	case reflect.Pointer:
-		if r.IntN(3) > 0 {
+		if s.r.IntN(3) > 0 {
 			v.Set(reflect.New(v.Type().Elem()))
-			scramble(r, v.Elem(), depth+1)
+			s.scramble(v.Elem())
 		}
 	case reflect.Array:
 		if id, ok := v.Addr().Interface().(*[16]byte); ok {
-			*id = [][16]byte{{}, orders.ID, payments.ID, {9, 9}}[r.IntN(4)]
+			*id = [][16]byte{{}, orders.ID, payments.ID, {9, 9}}[s.r.IntN(4)]
 		}
 	case reflect.String:
-		v.SetString(words[r.IntN(len(words))])
+		v.SetString(words[s.r.IntN(len(words))])
 	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		v.SetInt([]int64{-2, -1, 0, 1, 2, 3, 6000, 100}[r.IntN(8)])
+		v.SetInt([]int64{-2, -1, 0, 1, 2, 3, 6000, 100}[s.r.IntN(8)])
 	case reflect.Uint8:
-		v.SetUint(uint64(r.IntN(256)))
+		v.SetUint(uint64(s.r.IntN(256)))
 	case reflect.Bool:
-		v.SetBool(r.IntN(2) == 0)
+		v.SetBool(s.r.IntN(2) == 0)
 	}
 }

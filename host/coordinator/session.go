@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -94,10 +95,24 @@ func (s *Session) join(ctx context.Context, client string, q *kmsg.JoinGroupRequ
 	if code, why := s.c.admit(q.Group); code != 0 {
 		return Refuse(q, code, why)
 	}
+	if q.ProtocolType == "" || len(q.Protocols) == 0 {
+		return refuse(q, inconsistentGroupProtocol, "")
+	}
+	q.Protocols = eachOnce(q.Protocols)
 	if code := s.makeClassic(ctx, client, q.Group); code != 0 {
 		return Refuse(q, code, "")
 	}
 	return s.forward(ctx, client, q)
+}
+
+// eachOnce leaves out what stands again: kfake counts how many members have a protocol, and panics where one counts twice.
+func eachOnce(protocols []kmsg.JoinGroupRequestProtocol) []kmsg.JoinGroupRequestProtocol {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(protocols, func(p kmsg.JoinGroupRequestProtocol) bool {
+		again := seen[p.Name]
+		seen[p.Name] = true
+		return again
+	})
 }
 
 // makeClassic turns a group that members of KIP-848 left back into one of the classic protocol, which kfake doesn't. Where
