@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -82,7 +83,7 @@ var refusals = map[string]struct {
 	"a topic's id that is not served":  {func(q *kmsg.OffsetCommitRequest) { q.Topics[0].TopicID = [16]byte{9} }, unknownTopicID},
 	"a topic's name that is not there": {func(q *kmsg.OffsetCommitRequest) { q.Version, q.Topics[0].Topic = 9, "missing" }, unknownTopicOrPartition},
 	"a partition that is not there":    {func(q *kmsg.OffsetCommitRequest) { q.Topics[0].Partitions[0].Partition = 4 }, unknownTopicOrPartition},
-	"a generation of nobody":           {func(q *kmsg.OffsetCommitRequest) { q.Generation, q.MemberID = 3, "m" }, 22},
+	"a generation of nobody":           {func(q *kmsg.OffsetCommitRequest) { q.Generation, q.MemberID = 3, "m" }, unknownMemberID},
 	"metadata that is too long": {func(q *kmsg.OffsetCommitRequest) {
 		q.Topics[0].Partitions[0].Metadata = kmsg.StringPtr(strings.Repeat("x", maxMetadata+1))
 	}, offsetMetadataTooLarge},
@@ -196,7 +197,7 @@ func TestRefusesEverything(t *testing.T) {
 			q := kmsg.RequestForKey(key)
 			q.SetVersion(version)
 			fillGroups(q)
-			resp := refuse(q, coordinatorNotAvailable, "it is away")
+			resp := Refuse(q, coordinatorNotAvailable, "it is away")
 			if resp.GetVersion() != version {
 				t.Errorf("%s version %d: version %d", kmsg.NameForKey(key), version, resp.GetVersion())
 			}
@@ -533,31 +534,45 @@ func TestTooManyGroups(t *testing.T) {
 }
 
 // TestAnythingIsAnswered: requests with random contents, which know of each other's members, get answers of their version,
-// from many clients at once. kfake runs in this process: what made it panic would end the server.
+// from many clients at once, while hours pass and sessions end. kfake runs in this process: what made it panic would end the
+// server.
 func TestAnythingIsAnswered(t *testing.T) {
-	o := open(t, "")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	var members pool
-	hammer.Run(t, 8, 1, func(p, _ int) {
-		sc := &scrambler{rand.New(rand.NewPCG(seed, uint64(p))), &members}
-		s := o.Connect("192.0.2.7")
-		defer s.Close()
-		for range 1000 {
-			q := sc.request(o.Serves())
-			version := q.GetVersion()
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond) // some wait for others
-			resp := s.Do(ctx, "scrambled", q)
-			cancel()
-			if resp == nil || resp.GetVersion() != version {
-				t.Errorf("%s version %d: %+v", kmsg.NameForKey(q.Key()), version, resp)
-				continue
-			}
-			resp.AppendTo(nil)
-			onlyRealIDs(t, resp, Topic{ID: abi.UUID{9, 9}}, orders, payments)
-			members.learn(resp)
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, "")
+		var members pool
+		var clients sync.WaitGroup
+		for p := range 8 {
+			clients.Go(func() {
+				anything(t, o, &scrambler{rand.New(rand.NewPCG(seed, uint64(p))), &members}, 1000)
+			})
 		}
+		clients.Wait()
 	})
+}
+
+// anything asks n things.
+func anything(t *testing.T, o *opened, sc *scrambler, n int) {
+	s := o.Connect("192.0.2.7")
+	defer s.Close()
+	for range n {
+		q := sc.request(o.Serves())
+		version := q.GetVersion()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(sc.r.IntN(20_000))*time.Millisecond) // some wait for others
+		resp := s.Do(ctx, "scrambled", q)
+		cancel()
+		if resp == nil || resp.GetVersion() != version {
+			t.Errorf("%s version %d: %+v", kmsg.NameForKey(q.Key()), version, resp)
+			continue
+		}
+		resp.AppendTo(nil)
+		onlyRealIDs(t, resp, Topic{ID: abi.UUID{9, 9}}, orders, payments)
+		sc.members.learn(resp)
+		if sc.r.IntN(10) == 0 {
+			time.Sleep(time.Duration(sc.r.IntN(10_000)) * time.Millisecond)
+		}
+	}
 }
 
 // pool is the members that were heard of, the last ones.

@@ -36,11 +36,7 @@ func (s *Session) commit(ctx context.Context, client string, q *kmsg.OffsetCommi
 	if err != nil {
 		return resp
 	}
-	for _, t := range said.(*kmsg.OffsetCommitResponse).Topics {
-		for _, p := range t.Partitions {
-			codes[tp{t.Topic, p.Partition}] = p.ErrorCode
-		}
-	}
+	s.said(ctx, client, q.Group, said.(*kmsg.OffsetCommitResponse), codes)
 	if changes := s.c.changes(q, names, codes); len(changes) > 0 {
 		if code := s.c.save(q.Group, changes); code != 0 {
 			for _, ch := range changes {
@@ -58,6 +54,36 @@ func (s *Session) commit(ctx context.Context, client string, q *kmsg.OffsetCommi
 		}
 	}
 	return resp
+}
+
+// said takes over kfake's codes. Of a member of a group that has none, as after a restart, it says ILLEGAL_GENERATION where
+// Kafka says UNKNOWN_MEMBER_ID, after which clients of both protocols join again.
+func (s *Session) said(ctx context.Context, client, group string, resp *kmsg.OffsetCommitResponse, codes map[tp]int16) {
+	var empty *bool
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if p.ErrorCode == illegalGeneration && empty == nil {
+				is := s.empty(ctx, client, group)
+				empty = &is
+			}
+			if p.ErrorCode == illegalGeneration && *empty {
+				p.ErrorCode = unknownMemberID
+			}
+			codes[tp{t.Topic, p.Partition}] = p.ErrorCode
+		}
+	}
+}
+
+// empty reports a group without members of the classic protocol.
+func (s *Session) empty(ctx context.Context, client, group string) bool {
+	q := kmsg.NewPtrDescribeGroupsRequest()
+	q.Version, q.Groups = 5, []string{group}
+	resp, err := s.ask(ctx, client, q)
+	if err != nil {
+		return false
+	}
+	groups := resp.(*kmsg.DescribeGroupsResponse).Groups
+	return len(groups) == 1 && len(groups[0].Members) == 0
 }
 
 // precheck finds the names of a commit's topics, empty for an id that is not served, and refuses what is too large to keep.

@@ -7,6 +7,7 @@ const (
 	unknownTopicOrPartition   int16 = 3
 	offsetMetadataTooLarge    int16 = 12
 	coordinatorNotAvailable   int16 = 15
+	illegalGeneration         int16 = 22
 	inconsistentGroupProtocol int16 = 23
 	invalidGroupID            int16 = 24
 	unknownMemberID           int16 = 25

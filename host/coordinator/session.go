@@ -96,7 +96,7 @@ func (s *Session) join(ctx context.Context, client string, q *kmsg.JoinGroupRequ
 		return Refuse(q, code, why)
 	}
 	if q.ProtocolType == "" || len(q.Protocols) == 0 {
-		return refuse(q, inconsistentGroupProtocol, "")
+		return Refuse(q, inconsistentGroupProtocol, "")
 	}
 	q.Protocols = eachOnce(q.Protocols)
 	if code := s.makeClassic(ctx, client, q.Group); code != 0 {
