@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/access"
 )
 
 func configCommand() *cli.Command {
@@ -14,9 +16,9 @@ func configCommand() *cli.Command {
 		Usage: "what is in force, and whether it works",
 		Subcommands: []*cli.Command{
 			{Name: "show", Usage: "every key, its value, and where that came from: default, file, environment, flag",
-				Flags: withConfig(outputFlag("table", "json")), Action: configShow},
+				Flags: withServing(outputFlag("table", "json")), Action: configShow},
 			{Name: "check", Usage: "open everything that is configured, let the plugin test itself, and say what is wrong",
-				Flags: withConfig(timeoutFlag()), Action: configCheck},
+				Flags: withServing(timeoutFlag()), Action: configCheck},
 		},
 		Action: noSubcommand,
 	}
@@ -52,16 +54,23 @@ func configCheck(c *cli.Context) (err error) {
 	}
 	ctx, cancel := withTimeout(c)
 	defer cancel()
-	h, _, err := openHost(c, true)
+	h, conf, err := openHost(c, true)
 	if err != nil {
 		return finding{err}
 	}
 	defer closing(h, &err)
+	who, err := openAccess(c.App.ErrWriter, conf)
+	if err != nil {
+		return finding{err}
+	}
 	w := c.App.Writer
 	if r := h.Report(); r != nil {
 		fmt.Fprintf(w, "metadata  good: %s in %s, %d dropped, %s\n", count(r.Records, "record"), count(r.Partitions, "partition"), r.Dropped, count(len(r.Problems), "problem"))
 	}
 	fmt.Fprintf(w, "topics    %s\n", count(len(h.Topics()), "topic"))
+	if s := demands(who); s != "" {
+		fmt.Fprintf(w, "clients   good: %s\n", s)
+	}
 	if p := h.Plugin(); p != nil {
 		switch err := p.Probe(ctx); abi.KindOf(err) {
 		case 0:
@@ -73,4 +82,21 @@ func configCheck(c *cli.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// demands says what serve asks of clients; empty: nothing.
+func demands(who *access.Access) string {
+	var out []string
+	if who.Encrypts() {
+		out = append(out, "TLS")
+	}
+	if who.SASL() {
+		out = append(out, "SASL "+strings.Join(who.Mechanisms(), ", "))
+	} else if who.Authenticates() {
+		out = append(out, "client certificates")
+	}
+	if who.Rules() != nil {
+		out = append(out, "rules")
+	}
+	return strings.Join(out, "; ")
 }

@@ -15,23 +15,38 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/config"
 )
 
-const category = "What is read, and how (also keys of the --config file, and RSMHOST_... variables)"
+const (
+	category = "What is read, and how (also keys of the --config file, and RSMHOST_... variables)"
+	clients  = "Who may connect, and how much (also keys and variables)"
+)
 
 // withConfig puts a command's own flags before those that all reading commands have.
 func withConfig(own ...cli.Flag) []cli.Flag {
 	own = append(own, &cli.StringFlag{Name: "config", Category: category, Usage: "YAML `FILE` of the keys below; a flag wins over it", EnvVars: []string{"RSMHOST_CONFIG"}})
 	for _, k := range config.Keys {
-		if !k.FileOnly {
-			own = append(own, flagOf(k))
+		if !k.FileOnly && !k.Serving {
+			own = append(own, flagOf(k, category))
 		}
 	}
 	return own
 }
 
-func flagOf(k config.Key) cli.Flag {
+// withServing is withConfig with the flags of serve too.
+func withServing(own ...cli.Flag) []cli.Flag {
+	own = withConfig(own...)
+	for _, k := range config.Keys {
+		if k.Serving {
+			own = append(own, flagOf(k, clients))
+		}
+	}
+	return own
+}
+
+func flagOf(k config.Key, category string) cli.Flag {
 	switch k.Kind {
 	case config.Bool:
 		return &cli.BoolFlag{Name: k.Name, Category: category, Usage: k.Help}
@@ -110,6 +125,13 @@ func limitHeap(memoryMax int64) {
 	if _, set := os.LookupEnv("GOMEMLIMIT"); !set {
 		debug.SetMemoryLimit(2 * memoryMax)
 	}
+}
+
+// openAccess reads who may connect and what it may do.
+func openAccess(w io.Writer, conf *config.Config) (*access.Access, error) {
+	o := conf.Access()
+	o.Log = logger(w, conf)
+	return access.New(o)
 }
 
 func logger(w io.Writer, conf *config.Config) *slog.Logger { return loggerAt(w, conf, logLevel(conf)) }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/config"
 	"github.com/rsmhost/rsmhost/host/metrics"
 	"github.com/rsmhost/rsmhost/host/server"
@@ -42,11 +45,18 @@ Consumer groups work, of the classic protocol and of KIP-848; what they commit l
 directory, and a restart goes on there.
 
    rsmhost serve --listen 127.0.0.1:9092 --config rsmhost.yaml
-   kcat -b 127.0.0.1:9092 -C -t orders -e`,
-		Flags: withConfig(append(adminFlags(),
+   kcat -b 127.0.0.1:9092 -C -t orders -e
+
+An address that other machines reach is served where clients prove who they are, by SASL (--sasl-users)
+or by certificates (--tls-client-ca), or where --allow-public says that nobody need:
+
+   rsmhost passwd alice >> users
+   echo 'User:alice read topic:orders-* group:alice-*' > acl
+   rsmhost serve --listen 0.0.0.0:9093 --tls-cert chain.pem --tls-key key.pem --sasl-users users --acl acl`,
+		Flags: withServing(append(adminFlags(),
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:9092", Usage: "serve at `HOST:PORT`; port 0: any that is free"},
 			&cli.StringFlag{Name: "advertise", Usage: "`HOST:PORT` that clients are told to connect to (default: the address at which they came)"},
-			&cli.BoolFlag{Name: "allow-public", Usage: "also serve where other machines reach it: there is no authentication"},
+			&cli.BoolFlag{Name: "allow-public", Usage: "also serve where other machines reach it and nobody is asked who he is, or PLAIN's passwords can be read on the way"},
 		)...),
 		Action: serveAction,
 	}
@@ -56,7 +66,15 @@ func serveAction(c *cli.Context) (err error) {
 	if c.Args().Present() {
 		return usage("serve "+c.Args().First(), "serve takes no argument")
 	}
-	if err := checkPublic(c.String("listen"), c.Bool("allow-public")); err != nil {
+	conf, err := loadConfig(c)
+	if err != nil {
+		return err
+	}
+	who, err := openAccess(c.App.ErrWriter, conf)
+	if err != nil {
+		return err
+	}
+	if err := checkPublic(c.String("listen"), c.Bool("allow-public"), who); err != nil {
 		return err
 	}
 	hangup := make(chan os.Signal, 1)
@@ -74,8 +92,10 @@ func serveAction(c *cli.Context) (err error) {
 		return err
 	}
 	defer closing(h, &err)
-	s, err := server.New(server.Options{Host: h, Advertise: c.String("advertise"), Settings: settings(conf), MaxFetchBytes: conf.MaxBytes(),
-		MaxConnections: conf.MaxConnections(), KafkaExact: conf.Text("kafka-exact") == "true", GroupsDir: groups, Log: log})
+	o := limits(conf)
+	o.Host, o.Access, o.Advertise, o.Settings, o.GroupsDir = h, who, c.String("advertise"), settings(conf), groups
+	o.KafkaExact, o.Log = conf.Text("kafka-exact") == "true", log
+	s, err := server.New(o)
 	if err != nil {
 		return err
 	}
@@ -90,7 +110,7 @@ func serveAction(c *cli.Context) (err error) {
 		return errors.Join(err, l.Close())
 	}
 	defer closing(admin, &err) // after the drain, so that it can be watched
-	announce(c.App.Writer, c.App.ErrWriter, l.Addr().String(), h.Topics())
+	announce(c.App.Writer, c.App.ErrWriter, l.Addr().String(), h.Topics(), who)
 	admin.announce(c.App.ErrWriter)
 	again := &reloader{load: func() (*config.Config, error) { return loadConfig(c) }, conf: conf, host: h, server: s, level: level, metrics: m, stderr: c.App.ErrWriter}
 	return serveUntil(c.Context, s, l, c.App.ErrWriter, hangup, again.reload)
@@ -137,14 +157,27 @@ func serveUntil(ctx context.Context, s *server.Server, l net.Listener, stderr io
 	return <-ended
 }
 
-// checkPublic refuses an address that other machines reach, where that is not asked for.
-func checkPublic(listen string, allowed bool) error {
+// limits are the bounds on what clients can cost.
+func limits(conf *config.Config) server.Options {
+	n := func(key string) int { return int(min(conf.Number(key), math.MaxInt32)) }
+	return server.Options{MaxFetchBytes: conf.MaxBytes(), MaxRequestBytes: n("socket.request.max.bytes"), MaxConnections: conf.MaxConnections(),
+		MaxConnectionsPerIP: n("max.connections.per.ip"), IdleTimeout: conf.Duration("connections.max.idle.ms"),
+		MaxInFlight: n("max.in.flight.requests.per.connection"), MaxQueuedBytes: conf.Number("queued.max.request.bytes")}
+}
+
+// checkPublic refuses an address that other machines reach where anybody could read, or read passwords on their way, and
+// that is not asked for.
+func checkPublic(listen string, allowed bool, who *access.Access) error {
 	a, err := net.ResolveTCPAddr("tcp", listen)
-	if err != nil {
+	switch {
+	case err != nil:
 		return usage("--listen "+listen, "%w", err)
-	}
-	if !a.IP.IsLoopback() && !allowed {
-		return usage("--listen "+listen, "other machines can reach this address, and there is no authentication: give a loopback address, or --allow-public")
+	case a.IP.IsLoopback() || allowed:
+		return nil
+	case !who.Authenticates():
+		return usage("--listen "+listen, "other machines can reach this address, and nobody is asked who he is: give --sasl-users or --tls-client-ca, a loopback address, or --allow-public")
+	case !who.Encrypts() && slices.Contains(who.Mechanisms(), access.Plain):
+		return usage("--listen "+listen, "without TLS the passwords of PLAIN can be read on their way: give --tls-cert and --tls-key, --sasl.enabled.mechanisms without PLAIN, a loopback address, or --allow-public")
 	}
 	return nil
 }
@@ -161,7 +194,7 @@ func settings(conf *config.Config) map[string]string {
 }
 
 // announce says where it serves, for programs on stdout, and what, for people on stderr.
-func announce(stdout, stderr io.Writer, address string, topics []*host.Topic) {
+func announce(stdout, stderr io.Writer, address string, topics []*host.Topic, who *access.Access) {
 	fmt.Fprintln(stdout, address)
 	var lines []string
 	served, first := 0, ""
@@ -184,8 +217,26 @@ func announce(stdout, stderr io.Writer, address string, topics []*host.Topic) {
 		fmt.Fprintf(stderr, "  and %s more: rsmhost topics lists all\n", strconv.Itoa(n))
 	}
 	if first != "" {
-		fmt.Fprintf(stderr, "  kcat -b %s -C -t %s -e\n", address, first)
+		fmt.Fprintf(stderr, "  kcat -b %s%s -C -t %s -e\n", address, clientSettings(who), first)
 	}
+}
+
+// clientSettings is what a client of librdkafka needs to come in.
+func clientSettings(who *access.Access) string {
+	protocol, rest := "SSL", ""
+	if who.SASL() {
+		mechanisms := who.Mechanisms()
+		protocol, rest = "SASL_SSL", fmt.Sprintf(" -X sasl.mechanism=%s -X sasl.username=USER -X sasl.password=PASSWORD", mechanisms[len(mechanisms)-1])
+	}
+	if who.Encrypts() {
+		rest += " -X ssl.ca.location=CA.pem"
+	} else {
+		protocol = strings.Replace(protocol, "SSL", "PLAINTEXT", 1)
+	}
+	if protocol == "PLAINTEXT" {
+		return ""
+	}
+	return " -X security.protocol=" + protocol + rest
 }
 
 // holding says which offsets a partition has, and in which tier.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/budget"
 	"github.com/rsmhost/rsmhost/host/plugin"
 	"github.com/rsmhost/rsmhost/host/reader"
@@ -170,6 +171,22 @@ func (c *Config) Value(key string) Value { return c.values[key] }
 
 // Text gives a Text key's value.
 func (c *Config) Text(key string) string { return c.values[key].Text }
+
+// Number gives a Number key's value.
+func (c *Config) Number(key string) int64 { return c.number(key) }
+
+// Duration is a Number key's value in milliseconds, or the longest duration where that is longer.
+func (c *Config) Duration(key string) time.Duration { return c.duration(key, time.Millisecond) }
+
+// Access is who may connect, and what it may do. Log is the caller's.
+func (c *Config) Access() access.Options {
+	var mechanisms []string
+	for _, m := range c.values["sasl.enabled.mechanisms"].List {
+		mechanisms = append(mechanisms, strings.Split(m, ",")...) // as Kafka writes them
+	}
+	return access.Options{CertFile: c.Text("tls-cert"), KeyFile: c.Text("tls-key"), ClientCAFile: c.Text("tls-client-ca"), ClientAuth: c.Text("ssl.client.auth"),
+		UsersFile: c.Text("sasl-users"), Mechanisms: mechanisms, RulesFile: c.Text("acl")}
+}
 
 func (c *Config) number(key string) int64 {
 	n, _ := strconv.ParseInt(c.values[key].Text, 10, 64) // checked when it was loaded

@@ -24,6 +24,7 @@ type Key struct {
 	Values   []string // those that are allowed; nil: any
 	FileOnly bool     // no flag: it is granted in writing
 	Live     bool     // serve puts a new value in force when it reads the file again
+	Serving  bool     // of rsmhost serve: other commands have no flag for it
 }
 
 // Keys are all keys, in the order of help and of config show.
@@ -51,8 +52,20 @@ var Keys = []Key{
 	{Name: "remote.log.manager.fetch.quota.window.num", Kind: Number, Default: "11", Help: "windows that the rate is measured over"},
 	{Name: "remote.log.manager.fetch.quota.window.size.seconds", Kind: Number, Default: "1", Help: "length of a window"},
 	{Name: "fetch.max.bytes", Kind: Number, Default: "57671680", Live: true, Help: "bytes of one answer at most"},
-	{Name: "max.connections", Kind: Number, Default: "1000", Live: true, Help: "connections to serve; one more is closed at once"},
+	{Name: "max.connections", Kind: Number, Default: "1000", Live: true, Serving: true, Help: "connections to serve; one more is closed at once"},
 	{Name: "slow.read.ms", Kind: Number, Default: "2000", Live: true, Help: "a read that takes longer is logged with its steps, one a second at most; 0: none is"},
+	{Name: "tls-cert", Serving: true, Help: "connections are TLS with the certificate chain in this PEM `FILE`; read again when it changes, as the other files are"},
+	{Name: "tls-key", Serving: true, Help: "its key, a PEM `FILE`"},
+	{Name: "tls-client-ca", Serving: true, Help: "clients need a certificate of an authority in this PEM `FILE`, and are its subject"},
+	{Name: "ssl.client.auth", Serving: true, Default: "required", Values: []string{"required", "requested"}, Help: "with tls-client-ca: required, or requested, so that who has no certificate is User:ANONYMOUS"},
+	{Name: "sasl-users", Serving: true, Help: "clients authenticate by SASL against the verifiers in this `FILE`, of which rsmhost passwd makes lines"},
+	{Name: "sasl.enabled.mechanisms", Kind: List, Serving: true, Help: "those that are served (default: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512); repeated"},
+	{Name: "acl", Serving: true, Help: "clients may do what the rules in this `FILE` allow (default: everything)"},
+	{Name: "max.connections.per.ip", Kind: Number, Serving: true, Default: "0", Help: "connections of one address at most; 0: no bound of its own"},
+	{Name: "connections.max.idle.ms", Kind: Number, Serving: true, Default: "600000", Help: "a connection that asks nothing for that long is closed"},
+	{Name: "socket.request.max.bytes", Kind: Number, Serving: true, Default: "104857600", Help: "a larger request ends its connection"},
+	{Name: "max.in.flight.requests.per.connection", Kind: Number, Serving: true, Default: "8", Help: "requests of a connection that are read before the first is answered, at least 2"},
+	{Name: "queued.max.request.bytes", Kind: Number, Serving: true, Default: "33554432", Help: "bytes of large requests that are read and not answered, all together, at least 2 MiB; more wait unread"},
 	{Name: "grants.env", Kind: List, FileOnly: true, Help: "environment variables that a process plugin may have beyond PATH, TZ and LANG"},
 }
 

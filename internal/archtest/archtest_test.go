@@ -69,7 +69,7 @@ var modules = map[string][]string{
 	"host/config":             {"github.com/goccy/go-yaml"},
 	"plugins/s3":              {"github.com/aws/aws-sdk-go-v2"},
 	"plugins/gcs":             {"cloud.google.com/go"},
-	"cmd/rsmhost":             {"github.com/urfave/cli/v2"},
+	"cmd/rsmhost":             {"github.com/urfave/cli/v2", "golang.org/x/term"},
 	"internal/tools/wasmpack": {"github.com/tetratelabs/wazero"},
 }
 
