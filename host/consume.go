@@ -15,7 +15,7 @@ import (
 //
 // Errors: CORRUPT for a batch that can't be decoded, with its offsets; the records before it come too.
 func Consume(p *reader.PartitionData, from int64, iso locality.Isolation) (records []format.Record, next int64, err error) {
-	skip := aborted{pending: p.Aborted, open: map[int64]bool{}}
+	skip := NewDelivery(p.Aborted, iso)
 	next = from
 	w := format.Walk(p.Records)
 	for w.Next() {
@@ -23,7 +23,7 @@ func Consume(p *reader.PartitionData, from int64, iso locality.Isolation) (recor
 		if h.LastOffset < from {
 			continue
 		}
-		visible, err := skip.visible(h, w.Bytes(), iso)
+		visible, err := skip.Delivers(h, w.Bytes())
 		if err == nil && visible {
 			records, err = appendRecords(records, w.Bytes(), from)
 		}
@@ -48,14 +48,21 @@ func appendRecords(dst []format.Record, batch []byte, from int64) ([]format.Reco
 	return dst, nil
 }
 
-// aborted is a consumer's state over one answer: which producers' records belong to a transaction that was aborted.
-type aborted struct {
+// Delivery is a consumer's state over one answer: which producers' records belong to a transaction that was aborted.
+type Delivery struct {
+	iso     locality.Isolation
 	pending []reader.AbortedTransaction // by first offset
 	open    map[int64]bool              // by producer id
 }
 
-// visible says whether a batch's records are delivered.
-func (a *aborted) visible(h *format.BatchHeader, batch []byte, iso locality.Isolation) (bool, error) {
+// NewDelivery begins an answer with its aborted transactions, by first offset.
+func NewDelivery(aborted []reader.AbortedTransaction, iso locality.Isolation) *Delivery {
+	return &Delivery{iso: iso, pending: aborted, open: map[int64]bool{}}
+}
+
+// Delivers says whether a consumer delivers the records of an answer's next batch. All batches have to be shown, in order. An
+// error is CORRUPT: the batch is a marker that can't be read.
+func (a *Delivery) Delivers(h *format.BatchHeader, batch []byte) (bool, error) {
 	for len(a.pending) > 0 && a.pending[0].FirstOffset <= h.LastOffset {
 		a.open[a.pending[0].ProducerID] = true
 		a.pending = a.pending[1:]
@@ -63,11 +70,11 @@ func (a *aborted) visible(h *format.BatchHeader, batch []byte, iso locality.Isol
 	if h.IsControl() {
 		return false, a.marker(h, batch)
 	}
-	return iso != locality.ReadCommitted || !h.IsTransactional() || !a.open[h.ProducerID], nil
+	return a.iso != locality.ReadCommitted || !h.IsTransactional() || !a.open[h.ProducerID], nil
 }
 
 // marker ends a producer's aborted transaction. A commit does not: the protocol's list holds aborted ones alone.
-func (a *aborted) marker(h *format.BatchHeader, batch []byte) error {
+func (a *Delivery) marker(h *format.BatchHeader, batch []byte) error {
 	recs, err := format.Records(batch, 0)
 	if err != nil || len(recs) == 0 { // emptied by compaction
 		return err

@@ -18,14 +18,23 @@ import (
 func testCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "test",
-		Usage:     "replay recorded answers of a broker, through the whole path or against a server",
-		ArgsUsage: "FILE...",
+		Usage:     "replay recorded answers of a broker, through the whole path or against a server; compare two servers",
+		ArgsUsage: "[FILE...]",
 		Description: `Each line of a FILE is a case: a Fetch request, and what a broker answered. Every field is compared;
 with --kafka-exact the records must be equal byte for byte, without it an answer may be better: go on
 behind a segment's end, in whole batches. Prints a line a failure, then "N passed, N failed".
-With --bootstrap a server is asked, rsmhost serve or any Kafka broker, and nothing is opened here.`,
+With --bootstrap a server is asked, rsmhost serve or any Kafka broker, and nothing is opened here.
+rsmhost record makes such files from your own data.
+
+With --against too, both are read from the first offset to the end and compared as their consumers see
+them: records of both isolation levels, where partitions begin and end, offsets by time, leader epochs.
+The first difference of each partition is printed; how records are cut into batches does not count.
+
+   rsmhost test --bootstrap broker:9092 --against 127.0.0.1:9092 -t orders`,
 		Flags: withConfig(
 			&cli.StringFlag{Name: "bootstrap", Usage: "ask the Kafka server at `HOST:PORT`"},
+			&cli.StringFlag{Name: "against", Usage: "compare topic -t of --bootstrap with that of the Kafka server at `HOST:PORT`"},
+			topicFlag(), partitionFlag("all"),
 			&cli.StringFlag{Name: "junit", Usage: "also write the results to `FILE` as JUnit XML"},
 		),
 		Action: testAction,
@@ -33,6 +42,12 @@ With --bootstrap a server is asked, rsmhost serve or any Kafka broker, and nothi
 }
 
 func testAction(c *cli.Context) (err error) {
+	if c.String("against") != "" {
+		return againstAction(c)
+	}
+	if c.IsSet("topic") || c.IsSet("partition") {
+		return usage("test -t, -p", "they say what --against compares; FILEs name their topics")
+	}
 	if !c.Args().Present() {
 		return usage("test", "no FILE of recorded cases given")
 	}

@@ -1,131 +1,216 @@
 package replay
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/reader"
 )
 
+// Keys of the protocol's requests.
 const (
-	answerMax   = 256 << 20 // bytes of an answer
-	dialTimeout = 10 * time.Second
+	fetchKey       int16 = 1
+	listOffsetsKey int16 = 2
+	apiVersions    int16 = 18
 )
 
-// Client asks a Kafka endpoint what is replayed. It is a Host. After a failure of the connection every answer is an error,
-// and Err tells the first.
+// Client asks a Kafka cluster what is replayed: each partition's leader, or the one address where there is one broker. It is
+// a Host. After a failure of a connection the answers of its broker are errors, and Err tells the first.
 type Client struct {
-	address string
+	seed     *wire
+	versions map[int16]int16  // the highest that is served, by api key
+	brokers  map[int32]string // addresses by node id
+	topics   map[string]*topicInfo
 
-	mu          sync.Mutex // guards what follows: one request at a time
-	nc          net.Conn
-	correlation int32
-	ids         map[string]abi.UUID
-	err         error
+	mu    sync.Mutex      // guards what follows
+	wires map[int32]*wire // of leaders, where there are several brokers
+	lost  error           // a broker that could not be connected to
+}
+
+// topicInfo is what a cluster tells of a topic.
+type topicInfo struct {
+	id      abi.UUID
+	leaders map[int32]int32 // node ids by partition
 }
 
 // Dial connects to address. An error names it. The caller closes the client.
 func Dial(ctx context.Context, address string) (*Client, error) {
-	d := net.Dialer{Timeout: dialTimeout}
-	nc, err := d.DialContext(ctx, "tcp", address)
+	w, err := connect(ctx, address)
 	if err != nil {
-		return nil, abi.Errorf("connect", address, abi.Unavailable, "%w", err)
+		return nil, err
 	}
-	c := &Client{address: address, nc: nc, ids: map[string]abi.UUID{}}
-	if err := c.readTopics(ctx); err != nil {
-		return nil, errors.Join(err, nc.Close())
+	c := &Client{seed: w, versions: map[int16]int16{}, brokers: map[int32]string{}, topics: map[string]*topicInfo{}, wires: map[int32]*wire{}}
+	if err := cmp.Or(c.readVersions(ctx), c.readTopics(ctx)); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-// Close closes the connection.
-func (c *Client) Close() error { return c.nc.Close() }
+// Address is the one that was given.
+func (c *Client) Address() string { return c.seed.address }
 
-// Err is what went wrong with the connection; nil: nothing.
+// Close closes the connections.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	errs := []error{c.seed.nc.Close()}
+	for _, w := range c.wires {
+		errs = append(errs, w.nc.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Err is what went wrong with a connection; nil: nothing.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err
+	err := cmp.Or(c.lost, c.seed.failed())
+	for _, w := range c.wires {
+		err = cmp.Or(err, w.failed())
+	}
+	return err
 }
 
-// readTopics learns the topics' ids.
-func (c *Client) readTopics(ctx context.Context) error {
-	q := kmsg.NewPtrMetadataRequest()
-	q.Version = 12
-	resp := kmsg.NewPtrMetadataResponse()
-	if err := c.ask(ctx, q, resp); err != nil {
+// Partitions gives the topic's partitions, in order. An error is NOT_FOUND.
+func (c *Client) Partitions(topic string) ([]int32, error) {
+	t, ok := c.topics[topic]
+	if !ok || len(t.leaders) == 0 {
+		return nil, abi.Errorf("find topic", topic, abi.NotFound, "%s has no such topic", c.seed.address)
+	}
+	var out []int32
+	for p := range t.leaders {
+		out = append(out, p)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// version is the highest version of an api up to want that the cluster serves.
+func (c *Client) version(key, want int16) int16 {
+	if served, ok := c.versions[key]; ok {
+		return min(want, served)
+	}
+	return want
+}
+
+func (c *Client) readVersions(ctx context.Context) error {
+	q, resp := kmsg.NewPtrApiVersionsRequest(), kmsg.NewPtrApiVersionsResponse()
+	q.Version, q.ClientSoftwareName, q.ClientSoftwareVersion = 3, "rsmhost", "test"
+	if err := c.seed.ask(ctx, q, resp); err != nil {
 		return err
 	}
-	for _, t := range resp.Topics {
-		if t.Topic != nil {
-			c.ids[*t.Topic] = t.TopicID
-		}
+	for _, k := range resp.ApiKeys {
+		c.versions[k.ApiKey] = k.MaxVersion
 	}
 	return nil
 }
 
-// ask sends a request and reads its answer.
-func (c *Client) ask(ctx context.Context, q kmsg.Request, resp kmsg.Response) error {
+// readTopics learns the topics' ids and leaders.
+func (c *Client) readTopics(ctx context.Context) error {
+	q, resp := kmsg.NewPtrMetadataRequest(), kmsg.NewPtrMetadataResponse()
+	q.Version = 12
+	if err := c.seed.ask(ctx, q, resp); err != nil {
+		return err
+	}
+	for _, b := range resp.Brokers {
+		c.brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+	}
+	for _, t := range resp.Topics {
+		if t.Topic == nil {
+			continue
+		}
+		info := &topicInfo{id: t.TopicID, leaders: map[int32]int32{}}
+		for _, p := range t.Partitions {
+			info.leaders[p.Partition] = p.Leader
+		}
+		c.topics[*t.Topic] = info
+	}
+	return nil
+}
+
+// ask asks the leader of a partition. A topic that nobody knows is asked for at the address that was given.
+func (c *Client) ask(ctx context.Context, topic string, partition int32, q kmsg.Request, resp kmsg.Response) error {
+	w, err := c.leader(ctx, topic, partition)
+	if err != nil {
+		return err
+	}
+	return w.ask(ctx, q, resp)
+}
+
+func (c *Client) leader(ctx context.Context, topic string, partition int32) (*wire, error) {
+	t, ok := c.topics[topic]
+	if !ok || len(c.brokers) < 2 { // one broker may be behind another address than it tells
+		return c.seed, nil
+	}
+	node := t.leaders[partition]
+	address, ok := c.brokers[node]
+	if !ok {
+		return c.seed, nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return c.err
+	if w := c.wires[node]; w != nil {
+		return w, nil
 	}
-	stop := context.AfterFunc(ctx, func() { c.nc.SetDeadline(time.Now()) })
-	defer stop()
-	if err := c.exchangeLocked(q, resp); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		c.err = abi.Errorf("ask "+kmsg.NameForKey(q.Key()), c.address, abi.Unavailable, "%w", err)
+	w, err := connect(ctx, address)
+	if err != nil {
+		c.lost = cmp.Or(c.lost, err)
+		return nil, err
 	}
-	return c.err
+	c.wires[node] = w
+	return w, nil
 }
 
-func (c *Client) exchangeLocked(q kmsg.Request, resp kmsg.Response) error {
-	c.correlation++
-	if _, err := c.nc.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("rsmhost-test")).AppendRequest(nil, q, c.correlation)); err != nil {
-		return err
-	}
-	var head [8]byte
-	if _, err := io.ReadFull(c.nc, head[:]); err != nil {
-		return fmt.Errorf("no answer: %w", err)
-	}
-	n := int32(binary.BigEndian.Uint32(head[:]))
-	if n < 4 || n > answerMax {
-		return fmt.Errorf("an answer of %d bytes", n)
-	}
-	if got := int32(binary.BigEndian.Uint32(head[4:])); got != c.correlation {
-		return fmt.Errorf("an answer to request %d, want %d", got, c.correlation)
-	}
-	b := make([]byte, n-4)
-	if _, err := io.ReadFull(c.nc, b); err != nil {
-		return err
-	}
-	resp.SetVersion(q.GetVersion())
-	if resp.IsFlexible() {
-		if len(b) == 0 || b[0] != 0 {
-			return errors.New("an answer with tags in its header")
-		}
-		b = b[1:]
-	}
-	return resp.ReadFrom(b)
-}
+const (
+	waited   = 20 * time.Millisecond // an empty answer that took as long may have been one that was not ready in time
+	patience = time.Minute           // that long it is asked for again
+)
 
-// Fetch implements Host: a Fetch without a session that does not wait.
+// Fetch implements Host: a Fetch without a session that does not wait. An answer that was not ready in time, which the protocol
+// does not tell from an empty one, is asked for again.
 func (c *Client) Fetch(ctx context.Context, req *reader.FetchRequest) *reader.FetchResponse {
+	for began := time.Now(); ; {
+		asked := time.Now()
+		out := c.fetch(ctx, req)
+		if !unready(req, out) || time.Since(asked) < waited || time.Since(began) > patience || ctx.Err() != nil {
+			return out
+		}
+	}
+}
+
+// unready reports an answer without any records, where there are some.
+func unready(req *reader.FetchRequest, resp *reader.FetchResponse) bool {
+	behind := false
+	for i := range resp.Partitions {
+		p, asked := &resp.Partitions[i], &req.Partitions[i]
+		if p.Code != reader.None || p.Diverging != nil || len(p.Records) > 0 {
+			return false
+		}
+		bound := p.HighWatermark
+		if req.Isolation == locality.ReadCommitted {
+			bound = p.LastStableOffset
+		}
+		behind = behind || asked.Offset < bound && asked.MaxBytes > 0 && req.MaxBytes > 0
+	}
+	return behind
+}
+
+func (c *Client) fetch(ctx context.Context, req *reader.FetchRequest) *reader.FetchResponse {
 	out := &reader.FetchResponse{}
 	q, resp := c.fetchRequest(req), kmsg.NewPtrFetchResponse()
-	err := c.ask(ctx, q, resp)
+	first := &req.Partitions[0] // of several leaders the others answer for themselves: NOT_LEADER_OR_FOLLOWER
+	err := c.ask(ctx, first.Topic, first.Partition, q, resp)
 	if err == nil && resp.ErrorCode != 0 {
 		err = fmt.Errorf("the answer as a whole has code %d", resp.ErrorCode)
 	}
@@ -148,7 +233,10 @@ func (c *Client) topicID(p *reader.FetchPartition) abi.UUID {
 	if !p.TopicID.IsZero() {
 		return p.TopicID
 	}
-	return c.ids[p.Topic]
+	if t, ok := c.topics[p.Topic]; ok {
+		return t.id
+	}
+	return abi.UUID{}
 }
 
 func (c *Client) fetchRequest(req *reader.FetchRequest) *kmsg.FetchRequest {
@@ -219,7 +307,7 @@ func (c *Client) ListOffsets(ctx context.Context, req *reader.ListOffsetsRequest
 		one.Partition, one.Timestamp, one.CurrentLeaderEpoch = p.Partition, p.Timestamp, p.CurrentLeaderEpoch
 		q.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: p.Topic, Partitions: []kmsg.ListOffsetsRequestTopicPartition{one}}}
 		d := reader.OffsetData{Topic: p.Topic, Partition: p.Partition, Code: reader.UnknownServerError, Offset: -1, Timestamp: -1, LeaderEpoch: -1}
-		if d.Err = c.ask(ctx, q, resp); d.Err == nil && len(resp.Topics) == 1 && len(resp.Topics[0].Partitions) == 1 {
+		if d.Err = c.ask(ctx, p.Topic, p.Partition, q, resp); d.Err == nil && len(resp.Topics) == 1 && len(resp.Topics[0].Partitions) == 1 {
 			got := &resp.Topics[0].Partitions[0]
 			d.Code, d.Offset, d.Timestamp, d.LeaderEpoch = reader.Code(got.ErrorCode), got.Offset, got.Timestamp, got.LeaderEpoch
 		}
@@ -236,7 +324,7 @@ func (c *Client) OffsetForLeaderEpoch(ctx context.Context, req *reader.EpochRequ
 	one.Partition, one.CurrentLeaderEpoch, one.LeaderEpoch = req.Partition, req.CurrentLeaderEpoch, req.LeaderEpoch
 	q.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: req.Topic, Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{one}}}
 	out := reader.EpochEnd{Code: reader.UnknownServerError, LeaderEpoch: -1, EndOffset: -1}
-	if out.Err = c.ask(ctx, q, resp); out.Err == nil && len(resp.Topics) == 1 && len(resp.Topics[0].Partitions) == 1 {
+	if out.Err = c.ask(ctx, req.Topic, req.Partition, q, resp); out.Err == nil && len(resp.Topics) == 1 && len(resp.Topics[0].Partitions) == 1 {
 		got := &resp.Topics[0].Partitions[0]
 		out.Code, out.LeaderEpoch, out.EndOffset = reader.Code(got.ErrorCode), got.LeaderEpoch, got.EndOffset
 	}

@@ -1,0 +1,96 @@
+package replay
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rsmhost/rsmhost/abi"
+)
+
+const (
+	answerMax   = 256 << 20 // bytes of an answer
+	dialTimeout = 10 * time.Second
+)
+
+// wire is a connection to a broker, which answers one request at a time. After a failure every answer is that error.
+type wire struct {
+	address string
+
+	mu          sync.Mutex // guards what follows: one request at a time
+	nc          net.Conn
+	correlation int32
+	err         error
+}
+
+// connect connects to address. An error is UNAVAILABLE and names it.
+func connect(ctx context.Context, address string) (*wire, error) {
+	d := net.Dialer{Timeout: dialTimeout}
+	nc, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, abi.Errorf("connect", address, abi.Unavailable, "%w", err)
+	}
+	return &wire{address: address, nc: nc}, nil
+}
+
+// ask sends a request and reads its answer.
+func (w *wire) ask(ctx context.Context, q kmsg.Request, resp kmsg.Response) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	stop := context.AfterFunc(ctx, func() { w.nc.SetDeadline(time.Now()) })
+	defer stop()
+	if err := w.exchangeLocked(q, resp); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		w.err = abi.Errorf("ask "+kmsg.NameForKey(q.Key()), w.address, abi.Unavailable, "%w", err)
+	}
+	return w.err
+}
+
+func (w *wire) exchangeLocked(q kmsg.Request, resp kmsg.Response) error {
+	w.correlation++
+	if _, err := w.nc.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("rsmhost-test")).AppendRequest(nil, q, w.correlation)); err != nil {
+		return err
+	}
+	var head [8]byte
+	if _, err := io.ReadFull(w.nc, head[:]); err != nil {
+		return fmt.Errorf("no answer: %w", err)
+	}
+	n := int32(binary.BigEndian.Uint32(head[:]))
+	if n < 4 || n > answerMax {
+		return fmt.Errorf("an answer of %d bytes", n)
+	}
+	if got := int32(binary.BigEndian.Uint32(head[4:])); got != w.correlation {
+		return fmt.Errorf("an answer to request %d, want %d", got, w.correlation)
+	}
+	b := make([]byte, n-4)
+	if _, err := io.ReadFull(w.nc, b); err != nil {
+		return err
+	}
+	resp.SetVersion(q.GetVersion())
+	if resp.IsFlexible() && resp.Key() != apiVersions { // whose clients don't know yet what is spoken
+		if len(b) == 0 || b[0] != 0 {
+			return errors.New("an answer with tags in its header")
+		}
+		b = b[1:]
+	}
+	return resp.ReadFrom(b)
+}
+
+// failed is what went wrong with the connection; nil: nothing.
+func (w *wire) failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
