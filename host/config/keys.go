@@ -38,7 +38,7 @@ var Keys = []Key{
 	{Name: "metadata.refresh.interval.ms", Kind: Number, Default: "5000", Help: "time between looks at the metadata by a command that keeps running; 0: it looks once"},
 	{Name: "log-dir", Kind: List, Help: "local tier: a Kafka log directory, opened read-only; repeated"},
 	{Name: "cache-dir", Help: "index cache and compiled modules; may be wiped (default: the user's cache directory)"},
-	{Name: "state-dir", Help: "what must not be lost (default: the user's state directory)"},
+	{Name: "state-dir", Help: "what must not be lost: what consumer groups committed (default: the user's state directory)"},
 	{Name: "kafka-exact", Kind: Bool, Default: "false", Help: "answer as Apache Kafka 4.3 does, warts included"},
 	{Name: "log-level", Default: "warn", Values: []string{"debug", "info", "warn", "error"}, Live: true, Help: "what is logged on stderr: debug, info, warn or error"},
 	{Name: "log-format", Default: "text", Values: []string{"text", "json"}, Help: "form of the log: text or json"},

@@ -24,7 +24,7 @@ var protocols = map[string][]kgo.Opt{
 func (v *served) member(t *testing.T, group string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(v.address), kgo.ConsumerGroup(group), kgo.ConsumeTopics("payments"),
-		kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100 * time.Millisecond)}, opts...)...)
+		kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100 * time.Millisecond), kgo.HeartbeatInterval(200 * time.Millisecond)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +56,7 @@ func readSome(t *testing.T, cl *kgo.Client, n int) map[int32][]int64 {
 func TestGroupGoesOn(t *testing.T) {
 	for name, protocol := range protocols {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait more than they work
 			dir := filepath.Join(t.TempDir(), "groups")
 			const n = 60
 			first := serve(t, local, Options{GroupsDir: dir})
@@ -138,6 +139,7 @@ func held(t *testing.T, adm *kadm.Client, protocol, group string) []int {
 func TestGroupShares(t *testing.T) {
 	for name, protocol := range protocols {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait more than they work
 			v := serve(t, local, Options{})
 			adm := v.admin(t)
 			one, two := v.member(t, "g", protocol...), (*kgo.Client)(nil)

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ var groupProtocols = map[string][]kgo.Opt{
 func member(t *testing.T, address, group string, protocol []kgo.Opt) *kgo.Client {
 	t.Helper()
 	return client(t, address, append([]kgo.Opt{kgo.ConsumerGroup(group), kgo.ConsumeTopics("payments"), kgo.DisableAutoCommit(),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100 * time.Millisecond)}, protocol...)...)
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100 * time.Millisecond), kgo.HeartbeatInterval(200 * time.Millisecond), kgo.MetadataMinAge(200 * time.Millisecond)}, protocol...)...)
 }
 
 // TestGroupSurvivesKill: the server is killed right after it acknowledged a commit, again and again; the next one, on another
@@ -33,6 +34,7 @@ func member(t *testing.T, address, group string, protocol []kgo.Opt) *kgo.Client
 func TestGroupSurvivesKill(t *testing.T) {
 	for name, protocol := range groupProtocols {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait more than they work
 			state := t.TempDir()
 			total := len(recorded(t, "txn", "read_uncommitted"))
 			seen := map[int32]map[int64]bool{0: {}, 1: {}}
@@ -69,6 +71,57 @@ func TestGroupSurvivesKill(t *testing.T) {
 			if n := len(seen[0]) + len(seen[1]); n != total {
 				t.Errorf("%d records, want %d", n, total)
 			}
+		})
+	}
+}
+
+// TestGroupOutlivesServer: members whose server is killed and comes back at the same address are together again, and what they
+// commit is kept.
+func TestGroupOutlivesServer(t *testing.T) {
+	for name, protocol := range groupProtocols {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait more than they work
+			state := t.TempDir()
+			s := startServe(t, "txn", "--state-dir", state)
+			members := []*kgo.Client{member(t, s.address, "g", protocol), member(t, s.address, "g", protocol)}
+			ctx, cancel := context.WithCancel(context.Background())
+			var polls sync.WaitGroup
+			defer polls.Wait()
+			defer cancel()
+			for _, cl := range members {
+				polls.Go(func() { // ends with cancel; the deferred Wait waits
+					for ctx.Err() == nil {
+						cl.PollFetches(ctx)
+					}
+				})
+			}
+			adm := kadm.NewClient(client(t, s.address))
+			together := func() bool {
+				n := 0
+				if described, err := adm.DescribeConsumerGroups(ctx, "g"); name == "KIP-848" && err == nil && described["g"].State == "Stable" {
+					n = len(described["g"].Members)
+				}
+				if described, err := adm.DescribeGroups(ctx, "g"); name == "classic" && err == nil && described["g"].State == "Stable" {
+					n = len(described["g"].Members)
+				}
+				return n == len(members)
+			}
+			hammer.Eventually(t, time.Minute, together)
+			s.cmd.Process.Kill()
+			s.cmd.Wait()
+			startServe(t, "txn", "--state-dir", state, "--listen", s.address)
+			hammer.Eventually(t, time.Minute, together)
+			hammer.Eventually(t, time.Minute, func() bool {
+				for _, cl := range members {
+					if cl.CommitUncommittedOffsets(ctx) != nil {
+						return false
+					}
+				}
+				kept, err := adm.FetchOffsets(ctx, "g")
+				_, zero := kept.Lookup("payments", 0)
+				_, one := kept.Lookup("payments", 1)
+				return err == nil && zero && one
+			})
 		})
 	}
 }
