@@ -85,6 +85,8 @@ func (e *Exchange) stepScram(token string) ([]byte, error) {
 		return nil, errNoUser
 	case err != nil && answer == scram.ErrInvalidProof:
 		return nil, errWrong
+	case err != nil && answer == scram.ErrOtherError:
+		return nil, fmt.Errorf("%w: librdkafka before 2.6.1 sends it twice, which Kafka 4 refuses too (CVE-2024-56128): take a newer one, or PLAIN over TLS", err)
 	case err != nil:
 		return nil, err
 	case id != "" && id != e.name:

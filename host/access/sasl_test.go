@@ -58,6 +58,19 @@ func TestRFC7677(t *testing.T) {
 	}
 }
 
+// TestNonceTwice: a last message with another nonce than the server's is refused, as RFC 5802 has it, and the log says which
+// client that may be.
+func TestNonceTwice(t *testing.T) {
+	e := begin(ScramSHA256, mustUsers(t, rfcUser), func() string { return rfcNonce })
+	if _, err := e.Step([]byte(rfcFirst)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := e.Step([]byte(strings.Replace(rfcThird, "r=", "r=rOprNGfwEbeRWgbNEkqO", 1)))
+	if _, done := e.Done(); done || err == nil || !strings.Contains(err.Error(), "librdkafka before 2.6.1") {
+		t.Errorf("%v, %t", err, done)
+	}
+}
+
 // converse plays a client by a library.
 func converse(t *testing.T, e *Exchange, mechanism, user, password, id string) error {
 	t.Helper()
