@@ -90,10 +90,10 @@ func (m may) fetch(ctx context.Context, ask *reader.FetchRequest) *reader.FetchR
 	part.Partitions = nil
 	for i := range ask.Partitions {
 		p := &ask.Partitions[i]
-		if p.TopicID != (abi.UUID{}) {
-			good[i] = m.topicID(access.Read, p.TopicID)
+		if was := i - 1; i > 0 && ask.Partitions[was].Topic == p.Topic && ask.Partitions[was].TopicID == p.TopicID {
+			good[i] = good[was] // clients name a topic's partitions one after the other
 		} else {
-			good[i] = m.topic(access.Read, p.Topic)
+			good[i] = m.named(access.Read, p.Topic, p.TopicID)
 		}
 		if good[i] {
 			part.Partitions = append(part.Partitions, *p)
