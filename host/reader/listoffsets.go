@@ -22,6 +22,9 @@ const (
 // firstVersion is the version of ListOffsets that brought each special timestamp.
 var firstVersion = map[int64]int16{Latest: 0, Earliest: 0, MaxTimestamp: 7, EarliestLocal: 8, LatestTiered: 9, EarliestPendingUpload: 11}
 
+// FirstVersion is the version of ListOffsets that brought a special timestamp; 0 for times.
+func FirstVersion(timestamp int64) int16 { return firstVersion[timestamp] }
+
 // ListOffsetsRequest is a ListOffsets as its wire form has it.
 type ListOffsetsRequest struct {
 	ID        string // of the request, in log and error; may be empty
