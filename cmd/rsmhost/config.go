@@ -59,7 +59,7 @@ func configCheck(c *cli.Context) (err error) {
 		return finding{err}
 	}
 	defer closing(h, &err)
-	who, err := openAccess(c.App.ErrWriter, conf)
+	who, err := openAccess(conf, logger(c.App.ErrWriter, conf))
 	if err != nil {
 		return finding{err}
 	}

@@ -128,9 +128,9 @@ func limitHeap(memoryMax int64) {
 }
 
 // openAccess reads who may connect and what it may do.
-func openAccess(w io.Writer, conf *config.Config) (*access.Access, error) {
+func openAccess(conf *config.Config, log *slog.Logger) (*access.Access, error) {
 	o := conf.Access()
-	o.Log = logger(w, conf)
+	o.Log = log
 	return access.New(o)
 }
 

@@ -66,24 +66,16 @@ func serveAction(c *cli.Context) (err error) {
 	if c.Args().Present() {
 		return usage("serve "+c.Args().First(), "serve takes no argument")
 	}
-	conf, err := loadConfig(c)
+	level := &slog.LevelVar{}
+	who, log, err := whoMayConnect(c, level)
 	if err != nil {
-		return err
-	}
-	who, err := openAccess(c.App.ErrWriter, conf)
-	if err != nil {
-		return err
-	}
-	if err := checkPublic(c.String("listen"), c.Bool("allow-public"), who); err != nil {
 		return err
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	groups, level, log := "", &slog.LevelVar{}, (*slog.Logger)(nil)
+	groups := ""
 	h, conf, err := openAdjusted(c, func(cfg *host.Config, conf *config.Config) {
-		level.Set(logLevel(conf))
-		log = loggerAt(c.App.ErrWriter, conf, level)
 		groups = groupsDir(cfg.StateDir, c.App.ErrWriter)
 		cfg.Exclusive, cfg.Log = true, log
 		waitAsBroker(cfg, conf)
@@ -114,6 +106,21 @@ func serveAction(c *cli.Context) (err error) {
 	admin.announce(c.App.ErrWriter)
 	again := &reloader{load: func() (*config.Config, error) { return loadConfig(c) }, conf: conf, host: h, server: s, level: level, metrics: m, stderr: c.App.ErrWriter}
 	return serveUntil(c.Context, s, l, c.App.ErrWriter, hangup, again.reload)
+}
+
+// whoMayConnect reads what is asked of clients, before anything is opened, and gives the log, whose level it sets.
+func whoMayConnect(c *cli.Context, level *slog.LevelVar) (*access.Access, *slog.Logger, error) {
+	conf, err := loadConfig(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	level.Set(logLevel(conf))
+	log := loggerAt(c.App.ErrWriter, conf, level)
+	who, err := openAccess(conf, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	return who, log, checkPublic(c.String("listen"), c.Bool("allow-public"), who)
 }
 
 // groupsDir is where committed offsets lie below the state directory.

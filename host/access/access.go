@@ -62,7 +62,8 @@ func New(o Options) (*Access, error) {
 		if o.ClientCAFile != "" {
 			paths = append(paths, o.ClientCAFile)
 		}
-		a.identity = &watched[identity]{what: "TLS files", paths: paths, parse: parseIdentity, now: o.now, log: o.Log}
+		a.identity = &watched[identity]{what: "TLS files", paths: paths, now: o.now, log: o.Log,
+			parse: func(c [][]byte) (identity, error) { return parseIdentity(c, o.now()) }}
 		if err := a.identity.open(); err != nil {
 			return nil, err
 		}

@@ -155,6 +155,9 @@ func TestNewRefused(t *testing.T) {
 	f := newFolder(t)
 	cert, _ := certificates.New(t, "ca").Make(pkix.Name{CommonName: "x"}, time.Now().Add(time.Hour))
 	f.write("cert", cert)
+	old, oldKey := certificates.New(t, "ca").Make(pkix.Name{CommonName: "x"}, time.Now().Add(-time.Hour))
+	f.write("old", old)
+	f.write("old-key", oldKey)
 	f.write("empty", nil)
 	f.write("bad", []byte("\n\nx"))
 	missing := f.path("missing")
@@ -170,6 +173,7 @@ func TestNewRefused(t *testing.T) {
 		{Options{Mechanisms: []string{"GSSAPI"}}, `"GSSAPI": want some of PLAIN`, abi.Invalid},
 		{Options{CertFile: f.path("cert"), KeyFile: f.path("empty")}, "failed to find any PEM data in key", abi.Invalid},
 		{Options{CertFile: f.path("cert"), KeyFile: missing}, "missing", abi.NotFound},
+		{Options{CertFile: f.path("old"), KeyFile: f.path("old-key")}, "the certificate expired at ", abi.Invalid},
 		{Options{UsersFile: f.path("bad")}, "line 3: want USER", abi.Invalid},
 		{Options{UsersFile: missing}, "missing", abi.NotFound},
 		{Options{RulesFile: f.path("bad")}, "line 3: want PRINCIPAL", abi.Invalid},

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // identity is what TLS is served with.
@@ -13,12 +14,16 @@ type identity struct {
 	clients     *x509.CertPool // nil: clients need no certificate
 }
 
-// parseIdentity reads a chain, its key, and the authorities of clients where there are any: PEM.
-func parseIdentity(contents [][]byte) (identity, error) {
+// parseIdentity reads a chain, its key, and the authorities of clients where there are any: PEM. A certificate that has
+// expired is one that no client takes.
+func parseIdentity(contents [][]byte, now time.Time) (identity, error) {
 	var id identity
 	var err error
 	if id.certificate, err = tls.X509KeyPair(contents[0], contents[1]); err != nil {
 		return id, err
+	}
+	if until := id.certificate.Leaf.NotAfter; now.After(until) {
+		return id, fmt.Errorf("the certificate expired at %s", until.Format(time.RFC3339))
 	}
 	if len(contents) > 2 {
 		id.clients = x509.NewCertPool()

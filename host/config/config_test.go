@@ -5,11 +5,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/access"
 )
 
 // loadText loads a file that holds text, and gives its path.
@@ -215,6 +217,27 @@ func TestHost(t *testing.T) {
 	}
 	if lines := c.Lines(); len(lines) != len(Keys) {
 		t.Errorf("%d lines of %d keys", len(lines), len(Keys))
+	}
+}
+
+// TestAccess: mechanisms are a list, or as Kafka writes them.
+func TestAccess(t *testing.T) {
+	for text, want := range map[string][]string{
+		"": nil,
+		"sasl: {enabled.mechanisms: [PLAIN, SCRAM-SHA-256]}": {"PLAIN", "SCRAM-SHA-256"},
+		"sasl.enabled.mechanisms: PLAIN,SCRAM-SHA-512":       {"PLAIN", "SCRAM-SHA-512"},
+	} {
+		c, _, err := loadText(t, text+"\ntls-cert: c\ntls-key: k\ntls-client-ca: a\nssl.client.auth: requested\nsasl-users: u\nacl: r\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := c.Access()
+		if !slices.Equal(o.Mechanisms, want) {
+			t.Errorf("%q: %q", text, o.Mechanisms)
+		}
+		if o.CertFile != "c" || o.KeyFile != "k" || o.ClientCAFile != "a" || o.ClientAuth != access.Requested || o.UsersFile != "u" || o.RulesFile != "r" {
+			t.Errorf("%+v", o)
+		}
 	}
 }
 

@@ -347,6 +347,22 @@ func TestEarly(t *testing.T) {
 	w.closed()
 }
 
+// TestEarlyClients: who is not in has no place among the clients that are counted.
+func TestEarlyClients(t *testing.T) {
+	k := newKeep(t)
+	var o access.Options
+	k.users(&o)
+	v := k.serve(o, Options{})
+	w := v.dial(t)
+	for range 2 { // the first is counted when the second is answered
+		ask[*kmsg.ApiVersionsResponse](w, kmsg.NewPtrApiVersionsRequest(), 4)
+	}
+	got := v.Stats().Clients
+	if _, ok := got["tester"]; ok || got[OtherClients].Requests == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestRawTokens: a SaslHandshake of version 0 is followed by tokens alone.
 func TestRawTokens(t *testing.T) {
 	k := newKeep(t)

@@ -35,6 +35,7 @@ type request struct {
 	after       func() // lets go of what the answer is made of; nil: nothing
 	counted     func() // gives back its share of what requests may take of memory; nil: it has none
 
+	early       bool // its client has not proved who it is
 	unsupported bool // an ApiVersions of a version that is not served: it is answered as version 0
 }
 
@@ -133,7 +134,7 @@ func (c *conn) parse(ctx context.Context, r io.Reader, n int) (*request, error) 
 	if req.api = c.s.apis[req.key]; req.api == nil {
 		return req, broken("%s (%d) is not served", name, req.key)
 	}
-	if c.entering != nil {
+	if req.early = c.entering != nil; req.early {
 		if err := checkEarly(req.key); err != nil {
 			return req, err
 		}

@@ -95,7 +95,7 @@ func (c *counts) ended(req *request, began time.Time) {
 	if h := c.took[req.key]; h != nil {
 		h.Observe(time.Since(began))
 	}
-	client := c.clients.At(clientID(req.client))
+	client := c.clientOf(req)
 	client.requests.Add(1)
 	client.last.Store(began.Unix())
 }
@@ -103,7 +103,15 @@ func (c *counts) ended(req *request, began time.Time) {
 // failed counts a code that a client was told.
 func (c *counts) failed(req *request, code int16) {
 	c.failures.At(failure{req.key, code}).Add(1)
-	c.clients.At(clientID(req.client)).failures.Add(1)
+	c.clientOf(req).failures.Add(1)
+}
+
+// clientOf is who asked. Those that have not proved who they are have no place of their own: they must not take all of them.
+func (c *counts) clientOf(req *request) *clientCounts {
+	if req.early {
+		return &c.clients.Rest
+	}
+	return c.clients.At(clientID(req.client))
 }
 
 // fetched counts what the remote tier gave for a fetch.
