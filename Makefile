@@ -14,7 +14,7 @@ GOFILES     := $(shell git ls-files -co --exclude-standard '*.go')
 .PHONY: build demo test check race randomops soak lint fuzz bench bench-kafka golden integration cover clean help
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: bin/rsmhost bin/rsm-localfs bin/rsm-localfs.wasm ## bin/rsmhost, bin/rsm-localfs, bin/rsm-localfs.wasm
 

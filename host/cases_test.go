@@ -11,6 +11,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/epoch"
+	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/reader"
 	"github.com/rsmhost/rsmhost/internal/kafkabytes"
@@ -136,6 +137,39 @@ func TestDefect36LogStart(t *testing.T) {
 			want(t, checkpoint, topics(h), w.topics)
 			want(t, checkpoint, read(t, h, from("orders", 10)), w.at10)
 		}
+	}
+}
+
+// TestLogStartAheadOfCheckpoint: a broker writes its checkpoint once a minute. What it deleted since then is gone: a client
+// that is sent to the checkpoint's offset would be told OFFSET_OUT_OF_RANGE, and be sent there again. What is merely not
+// there is not taken for deleted.
+func TestLogStartAheadOfCheckpoint(t *testing.T) {
+	p := tp("orders", 1)
+	a, b, c := tens(t, p, 11, 10, 2, 0), tens(t, p, 12, 30, 2, 0), tens(t, p, 13, 50, 2, 0)
+	gone := func(segs ...*segment) (out []any) {
+		for _, s := range segs {
+			out = append(out, kafkabytes.Update(s, format.DeleteSegmentStarted, 5000), kafkabytes.Update(s, format.DeleteSegmentFinished, 5001))
+		}
+		return out
+	}
+	for name, w := range map[string]struct {
+		events []any
+		topics string
+		at10   string
+	}{
+		"nothing deleted":    {finished(a, b), "orders@1 0:10-70 newest", "NONE [10 20 30 40 50 60]"},
+		"the first":          {append(finished(a, b), gone(a)...), "orders@1 0:30-70 newest", "OFFSET_OUT_OF_RANGE []"},
+		"deletion began":     {append(finished(a, b), kafkabytes.Update(a, format.DeleteSegmentStarted, 5000)), "orders@1 0:30-70 newest", "OFFSET_OUT_OF_RANGE []"},
+		"all that is remote": {append(finished(a, b), gone(a, b)...), "orders@1 0:50-70 newest", "OFFSET_OUT_OF_RANGE []"},
+		"never copied":       {finished(b), "orders@1 0:10-70 newest", "OFFSET_OUT_OF_RANGE []"},
+		"not all of it":      {append(finished(a), gone(a)...), "orders@1 0:10-70 newest", "OFFSET_OUT_OF_RANGE []"},
+	} {
+		dir := t.TempDir()
+		kafkabytes.WriteLog(t, dir, p, c)
+		kafkabytes.WriteCheckpoint(t, dir, "log-start-offset-checkpoint", "orders 0 10")
+		h := open(t, Config{RSM: memrsm.New(memrsm.Inline, a, b), Metadata: metadata(t, w.events...), LogDirs: []string{dir}})
+		want(t, name, topics(h), w.topics)
+		want(t, name, read(t, h, from("orders", 10)), w.at10)
 	}
 }
 

@@ -198,7 +198,7 @@ func (p *TopicPartition) complete() {
 	case !o.Remote:
 		o.LogStart = max(checkpoint, base)
 	case ok:
-		o.LogStart = checkpoint
+		o.LogStart = max(checkpoint, p.retained(first, last, base))
 	case last >= 0: // the checkpoint was lost: what is in the remote tier tells
 		o.LogStart = min(p.remoteStart(first, base), base)
 	default:
@@ -207,6 +207,20 @@ func (p *TopicPartition) complete() {
 	o.LocalStart = max(o.LogStart, base)
 	p.Offsets = o
 	p.lineage, p.known = l.Lineage, !l.Lineage.Empty()
+}
+
+// retained is the offset that retention has come to, as the metadata tells it: a broker writes its checkpoint once a minute,
+// and until then a client that starts at the log's begin would ask for what is gone. It counts where all below the first
+// offset that can be read was deleted, else it is 0: what is not known to be gone is not skipped.
+func (p *TopicPartition) retained(first, last, base int64) int64 {
+	begin := base
+	if last >= 0 {
+		begin = min(p.remoteStart(first, base), base)
+	}
+	if p.Remote.DeletedTo() < begin {
+		return 0
+	}
+	return begin
 }
 
 // remoteStart is where the remote tier begins, as far as it belongs to the local lineage; where that is lost too, at first.

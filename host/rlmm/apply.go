@@ -78,6 +78,9 @@ func (p *Partition) updateLocked(e *format.SegmentUpdateEvent) error {
 		return drop("illegal transition of segment %s from %s to %s", e.SegmentID, old.state, e.State)
 	}
 	p.dropLocked(old)
+	if old.state == format.CopySegmentFinished && e.State == format.DeleteSegmentStarted {
+		p.deletedTo = max(p.deletedTo, old.end+1)
+	}
 	if e.State != format.DeleteSegmentFinished {
 		p.putLocked(old.updated(e))
 	}

@@ -23,6 +23,8 @@ type Partition struct {
 	deletion format.PartitionDeleteState // notDeleted where there is none
 	copiedMs int64                       // event timestamp of the newest event that tells of a copy
 	drops    Drops
+
+	deletedTo int64 // one past the last offset of what was finished and then deleted
 }
 
 const notDeleted format.PartitionDeleteState = -1
@@ -94,6 +96,14 @@ func (p *Partition) RemoteLogSize(epoch int32) int64 {
 		return e.size
 	}
 	return 0
+}
+
+// DeletedTo is one past the highest offset that a finished segment held whose deletion began: how far retention has come,
+// before the broker's checkpoint says so. 0: nothing was deleted.
+func (p *Partition) DeletedTo() int64 {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.deletedTo
 }
 
 // Len is how many segments are not yet deleted.

@@ -177,6 +177,7 @@ func describedTopic(t *kmsg.MetadataResponseTopic, from int32) kmsg.DescribeTopi
 		one := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 		one.Partition, one.LeaderID, one.LeaderEpoch = p.Partition, p.Leader, p.LeaderEpoch
 		one.Replicas, one.ISR, one.OfflineReplicas = p.Replicas, p.ISR, p.OfflineReplicas
+		one.EligibleLeaderReplicas, one.LastKnownELR = []int32{}, []int32{} // Kafka's own admin client does not bear null
 		out.Partitions = append(out.Partitions, one)
 	}
 	return out

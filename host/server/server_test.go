@@ -247,6 +247,11 @@ func TestDescribeTopicPartitions(t *testing.T) {
 			page := 0
 			for _, topic := range resp.Topics {
 				page += len(topic.Partitions)
+				for _, p := range topic.Partitions {
+					if p.EligibleLeaderReplicas == nil || p.LastKnownELR == nil {
+						t.Fatal("a list is null, which Kafka's admin client does not bear")
+					}
+				}
 			}
 			if got += page; page > limit {
 				t.Fatalf("a page of %d, at most %d", page, limit)

@@ -106,6 +106,20 @@ func (b *broker) up() {
 	b.bootstrap = lines[len(lines)-1]
 }
 
+// upAgain starts a broker that was killed: its port is free when the system has cleaned up behind it.
+func (b *broker) upAgain() {
+	b.t.Helper()
+	var out []byte
+	hammer.Eventually(b.t, 2*time.Minute, func() bool {
+		var err error
+		out, err = exec.Command(filepath.Join(b.kafka, "kafka-up"), b.dir).CombinedOutput()
+		if err != nil && !bytes.Contains(out, []byte("is in use")) {
+			b.t.Fatalf("kafka-up: %v\n%s", err, out)
+		}
+		return err == nil
+	})
+}
+
 func (b *broker) down(args ...string) {
 	b.run(filepath.Join(b.kafka, "kafka-down"), append([]string{b.dir}, args...)...)
 }

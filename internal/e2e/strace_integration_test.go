@@ -44,7 +44,10 @@ func TestSendfile(t *testing.T) {
 			}
 			s.stop(t)
 			var calls []string
-			hammer.Eventually(t, 10*time.Second, func() bool { calls = lines(t, log); return len(calls) > 0 && strings.Contains(calls[len(calls)-1], "exited with 0") })
+			hammer.Eventually(t, 10*time.Second, func() bool {
+				calls = lines(t, log)
+				return len(calls) > 0 && strings.Contains(calls[len(calls)-1], "exited with 0")
+			})
 			n := 0
 			for _, call := range calls {
 				if strings.Contains(call, "sendfile(") {
