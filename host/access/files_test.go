@@ -221,3 +221,19 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// FuzzDistinguishedName: no subject crashes the server.
+func FuzzDistinguishedName(f *testing.F) {
+	for _, der := range []string{"300e310c300a06035504030c03617070", "3022310a3008060355040a0c01783114300806035504030c01623008060355040b0c0161", "30023100", "3000"} {
+		b, err := hex.DecodeString(der)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, der []byte) {
+		if name, err := distinguishedName(der); err != nil && name != "" {
+			t.Errorf("%q with %v", name, err)
+		}
+	})
+}

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// earlyMax bounds a request of a client that has not proved who it is yet. The longest token is 4 KiB.
-	earlyMax = 64 << 10
+	// earlyMax bounds a request of a client that has not proved who it is yet: it takes nothing of MaxQueuedBytes. The longest
+	// token is 4 KiB.
+	earlyMax = smallMax
 	// earlyRequests is how many it may send. A client needs four or five: it asks for versions, and tries a mechanism.
 	earlyRequests = 20
 	// failedDelay is connection.failed.authentication.delay.ms: who guesses passwords waits for each.
@@ -95,6 +96,7 @@ func (c *conn) early(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer req.forget()
 	c.entering.client = req.client
 	return c.answer(ctx, req)
 }

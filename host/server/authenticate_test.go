@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -326,7 +328,7 @@ func TestEarly(t *testing.T) {
 	}{
 		"another request":      {frame(kmsg.NewPtrMetadataRequest(), 1), "Metadata before authentication"},
 		"a produce":            {header(0, 3, 0xff, 0xff), "Produce before authentication"},
-		"a large one":          {header(36, 1, make([]byte, earlyMax)...), "want 8 to 65536"},
+		"a large one":          {header(36, 1, make([]byte, earlyMax)...), "want 8 to 32768"},
 		"more than are needed": {slices.Repeat(frame(kmsg.NewPtrApiVersionsRequest(), 1), earlyRequests), "20 requests before the client proved"},
 		"TLS":                  {[]byte{0x16, 3, 1, 0, 0xf0}, "it looks like TLS"},
 	} {
@@ -467,4 +469,37 @@ func TestFlood(t *testing.T) {
 		}
 	}
 	hammer.Eventually(t, 10*time.Second, func() bool { return v.queued.TryAcquire(v.o.MaxQueuedBytes) }) // nothing is counted for ever
+}
+
+// FuzzEnter: no bytes get in without the password, and none crash the server.
+func FuzzEnter(f *testing.F) {
+	k := newKeep(f)
+	var o access.Options
+	k.users(&o)
+	v := k.serve(o, Options{})
+	handshake := kmsg.NewPtrSASLHandshakeRequest()
+	handshake.Mechanism = access.Plain
+	token := kmsg.NewPtrSASLAuthenticateRequest()
+	token.SASLAuthBytes = []byte("\x00alice\x00x")
+	for version := int16(0); version < 2; version++ {
+		handshake.Version = version
+		f.Add(append(frame(handshake, 1), frame(token, 2)...))
+	}
+	f.Add(append(frame(kmsg.NewPtrApiVersionsRequest(), 1), sized(token.SASLAuthBytes...)...))
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		if bytes.Contains(sent, []byte("wonderland")) {
+			t.Skip()
+		}
+		client, server := net.Pipe()
+		go io.Copy(io.Discard, client)
+		go func() {
+			client.Write(sent)
+			client.Close()
+		}()
+		c := newConn(v.Server, server)
+		if err := c.enter(context.Background()); err == nil {
+			t.Errorf("%q let %s in", sent, c.who)
+		}
+		server.Close()
+	})
 }

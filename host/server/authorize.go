@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -153,8 +154,11 @@ func (m may) epochEnd(ctx context.Context, ask *reader.EpochRequest) reader.Epoc
 
 // denials are those that were said in the log: a client that tries again and again is no news.
 type denials struct {
-	mu   sync.Mutex
-	said map[denial]struct{}
+	now func() time.Time // nil: time.Now
+
+	mu    sync.Mutex // guards what follows
+	said  map[denial]struct{}
+	since time.Time // said is those from then on
 }
 
 type denial struct {
@@ -165,17 +169,32 @@ type denial struct {
 	name   string
 }
 
-// deniedMax bounds them; where there are more, all are said again.
-const deniedMax = 4096
+const (
+	// deniedMax bounds what is said within deniedTime: names are whatever a client makes up.
+	deniedMax  = 1000
+	deniedTime = time.Minute
+)
 
+// first reports what was not said yet. Where there was too much for its time, nothing more is said; after that time all is
+// said anew.
 func (d *denials) first(what denial) bool {
+	now := time.Now
+	if d.now != nil {
+		now = d.now
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, ok := d.said[what]; ok {
 		return false
 	}
-	if d.said == nil || len(d.said) >= deniedMax {
-		d.said = map[denial]struct{}{}
+	if len(d.said) >= deniedMax {
+		if now().Sub(d.since) < deniedTime {
+			return false
+		}
+		d.said = nil
+	}
+	if d.said == nil {
+		d.said, d.since = map[denial]struct{}{}, now()
 	}
 	d.said[what] = struct{}{}
 	return true

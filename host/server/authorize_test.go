@@ -1,8 +1,10 @@
 package server
 
 import (
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -161,15 +163,25 @@ func TestRulesChange(t *testing.T) {
 	hammer.Eventually(t, 10e9, func() bool { return codes(w, topic)["fetch"] == topicAuthorizationFailed })
 }
 
-// TestDenials: what was said is bounded.
+// TestDenials: each is said once, and so many within a time, whatever names a client makes up.
 func TestDenials(t *testing.T) {
-	var d denials
-	for i := range 3 * deniedMax {
-		if !d.first(denial{name: string(rune(i))}) && i < 0xd800 {
-			t.Fatalf("%d: said before", i)
+	at := time.Now()
+	d := denials{now: func() time.Time { return at }}
+	said := func() (n int) {
+		for i := range 3 * deniedMax {
+			if d.first(denial{name: strconv.Itoa(i)}) {
+				n++
+			}
 		}
+		return n
 	}
-	if len(d.said) > deniedMax {
-		t.Errorf("%d are kept", len(d.said))
+	if n := said(); n != deniedMax {
+		t.Errorf("%d are said", n)
+	}
+	if at = at.Add(deniedTime - 1); said() != 0 {
+		t.Error("they are said again before the time is over")
+	}
+	if at = at.Add(1); said() != deniedMax {
+		t.Error("after the time they are not said again")
 	}
 }
