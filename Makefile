@@ -51,8 +51,9 @@ randomops: ## random operations on tiered logs against a model, SEEDS times; and
 	go test -count=1 -run TestRandomOperations ./internal/randomops -randomops.seeds $(SEEDS)
 	go test -count=1 -tags plantedbug -run TestPlanted ./internal/randomops
 
-soak: ## the same with new seeds, for SOAK
+soak: ## the same with new seeds, for SOAK; then consumers that read while the plugin is killed, for SOAK
 	go test -count=1 -v -timeout 0 -run TestSoak ./internal/randomops -randomops.soak $(SOAK)
+	go test -count=1 -v -timeout 0 -run TestPluginKills ./internal/e2e -e2e.soak $(SOAK)
 
 lint:
 	@test -z "$$(gofmt -l $(GOFILES))" || { echo "not gofmt-ed:"; gofmt -l $(GOFILES); exit 1; }

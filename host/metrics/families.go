@@ -73,7 +73,12 @@ var families = []family{
 	{"rsmhost_transfer_retries_total", "Tries that followed a failure.", counter, nil, one(func(s *snapshot) float64 { return float64(s.host.Transfer.Retries) })},
 	{"rsmhost_plugin_calls_total", "Calls of the plugin, by method and by the kind of error, OK without one.", counter, []string{"method", "kind"}, pluginCalls},
 	{"rsmhost_plugin_call_seconds", "How long calls of the plugin took.", histogram, []string{"method"}, pluginTook},
-	{"rsmhost_plugin_starts_total", "Plugins that were started.", counter, nil, one(func(s *snapshot) float64 { return truth(s.plugin != nil) })},
+	{"rsmhost_plugin_starts_total", "Plugins that were started.", counter, nil, one(func(s *snapshot) float64 {
+		if s.plugin == nil {
+			return 0
+		}
+		return float64(s.plugin.starts)
+	})},
 	{"rsmhost_plugin_info", "1: the plugin that runs.", gauge, []string{"name", "version", "file", "placement"}, func(s *snapshot) []sample {
 		if s.plugin == nil {
 			return nil

@@ -59,13 +59,16 @@ type snapshot struct {
 	applied, refused int64
 }
 
-type pluginInfo struct{ name, version, file, placement string }
+type pluginInfo struct {
+	name, version, file, placement string
+	starts                         int64
+}
 
 func (m *Metrics) snapshot() *snapshot {
 	s := &snapshot{host: m.host.Stats(), server: m.server.Stats(), version: m.version, now: m.now(), applied: m.applied.Load(), refused: m.refused.Load()}
 	if p := m.host.Plugin(); p != nil {
 		info := p.Info()
-		s.plugin = &pluginInfo{info.Name, info.Version, p.File(), string(p.Placement)}
+		s.plugin = &pluginInfo{info.Name, info.Version, p.File(), string(p.Placement), p.Starts()}
 	}
 	return s
 }

@@ -40,11 +40,12 @@ type instance interface {
 	Close(ctx context.Context) error
 }
 
-// Plugin is a plugin that runs. Its methods are the contract's.
+// Plugin is a plugin that runs. Its methods are the contract's. A process that died is started again by the next call.
 type Plugin struct {
 	Found
-	instance
-	roots *grant.Roots
+	o     Options
+	roots *grant.Roots // nil until it is configured
+	life  life
 }
 
 // Roots are the directories that the plugin's own configuration granted: what its locations may name.
@@ -56,7 +57,7 @@ func Open(ctx context.Context, o Options) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.configure(ctx, &o); err != nil {
+	if err := p.configure(ctx, p.life.now()); err != nil {
 		return nil, errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 	}
 	return p, nil
@@ -74,22 +75,22 @@ func Load(ctx context.Context, o Options) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{Found: f}
-	if f.Placement == Wasm {
-		m, err := wasm.Load(ctx, wasm.Options{Path: f.Path, Name: f.File(), HostVersion: o.HostVersion, CacheDir: o.CacheDir, Log: o.Log.With("plugin", f.File())})
-		if err != nil {
-			return nil, err
-		}
-		p.instance = m
-		return p, nil
-	}
-	proc, err := process.Start(ctx, process.Options{Path: f.Path, Name: f.File(), HostVersion: o.HostVersion,
-		Env: environment(o.Env), Log: o.Log, StartTimeout: o.Timeout})
+	p := &Plugin{Found: f, o: o, life: newLife()}
+	in, err := p.launch(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p.instance = proc
+	p.life.begin(in)
 	return p, nil
+}
+
+// launch loads the module or starts the process.
+func (p *Plugin) launch(ctx context.Context) (instance, error) {
+	if p.Placement == Wasm {
+		return wasm.Load(ctx, wasm.Options{Path: p.Path, Name: p.File(), HostVersion: p.o.HostVersion, CacheDir: p.o.CacheDir, Log: p.o.Log.With("plugin", p.File())})
+	}
+	return process.Start(ctx, process.Options{Path: p.Path, Name: p.File(), HostVersion: p.o.HostVersion,
+		Env: environment(p.o.Env), Log: p.o.Log, StartTimeout: p.o.Timeout})
 }
 
 func environment(names []string) []string {
@@ -102,23 +103,26 @@ func environment(names []string) []string {
 	return out
 }
 
-func (p *Plugin) configure(ctx context.Context, o *Options) error {
-	info := p.Info()
-	s, err := checkSettings(cmp.Or(info.Name, p.File()), info.Schema, o.Values)
+// configure opens what the plugin's configuration grants, and gives it that.
+func (p *Plugin) configure(ctx context.Context, in instance) error {
+	info := in.Info()
+	s, err := checkSettings(cmp.Or(info.Name, p.File()), info.Schema, p.o.Values)
 	if err != nil {
 		return err
 	}
-	if err := checkGrants(p.File(), info.Grants, o); err != nil {
+	if err := checkGrants(p.File(), info.Grants, &p.o); err != nil {
 		return err
 	}
-	secrets, err := resolveSecrets(ctx, cmp.Or(info.Name, p.File()), info.Secrets, o.Secrets, s.secrets)
+	secrets, err := resolveSecrets(ctx, cmp.Or(info.Name, p.File()), info.Secrets, p.o.Secrets, s.secrets)
 	if err != nil {
 		return err
 	}
-	if p.roots, err = grant.OpenRoots(s.roots); err != nil {
-		return err
+	if p.roots == nil { // those of a process that is started again are open
+		if p.roots, err = grant.OpenRoots(s.roots); err != nil {
+			return err
+		}
 	}
-	return p.Configure(ctx, s.values, secrets, p.roots)
+	return in.Configure(ctx, s.values, secrets, p.roots)
 }
 
 // checkGrants says what the plugin asks for and does not get. A missing environment variable is a warning: a plugin can
@@ -138,7 +142,40 @@ func checkGrants(plugin string, grants []abi.Grant, o *Options) error {
 	return nil
 }
 
+// Info is what the plugin says about itself.
+func (p *Plugin) Info() abi.Info { return p.life.now().Info() }
+
+// Starts is how often the plugin was started.
+func (p *Plugin) Starts() int64 { return p.life.starts.Load() }
+
+// FetchLogSegment is the contract's.
+func (p *Plugin) FetchLogSegment(ctx context.Context, seg *abi.SegmentMetadata, r abi.Range) (*abi.Source, error) {
+	in, err := p.living(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return in.FetchLogSegment(ctx, seg, r)
+}
+
+// FetchIndex is the contract's.
+func (p *Plugin) FetchIndex(ctx context.Context, seg *abi.SegmentMetadata, t abi.IndexType) (*abi.Source, error) {
+	in, err := p.living(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return in.FetchIndex(ctx, seg, t)
+}
+
+// Probe is the contract's.
+func (p *Plugin) Probe(ctx context.Context) error {
+	in, err := p.living(ctx)
+	if err != nil {
+		return err
+	}
+	return in.Probe(ctx)
+}
+
 // Close ends the plugin. It is bounded whatever the plugin does, and may be called more than once.
 func (p *Plugin) Close(ctx context.Context) error {
-	return errors.Join(p.instance.Close(ctx), p.roots.Close())
+	return errors.Join(p.life.end(ctx), p.roots.Close())
 }

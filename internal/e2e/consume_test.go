@@ -74,26 +74,34 @@ func TestConsume(t *testing.T) {
 		t.Run(fixture, func(t *testing.T) {
 			t.Parallel()
 			address := servedFixture(t, fixture, false)
-			for isolation, level := range levels {
-				want := map[any][]line{}
-				n := 0
-				for _, l := range recorded(t, fixture, isolation) {
-					want[partitionOf(l)] = append(want[partitionOf(l)], l)
-					n++
-				}
-				cl := client(t, address, kgo.ConsumeTopics(topicsOf(t, fixture)...), kgo.FetchIsolationLevel(level),
-					kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
-				got := map[any][]line{}
-				for _, r := range consume(t, cl, n) {
-					l := asLine(t, r)
-					got[partitionOf(l)] = append(got[partitionOf(l)], l)
-				}
-				if diff := cmp.Diff(want, got); diff != "" {
+			for isolation := range levels {
+				if diff := againstRecorded(t, fixture, isolation, address); diff != "" {
 					t.Errorf("%s (-want +got):\n%.4000s", isolation, diff)
 				}
 			}
 		})
 	}
+}
+
+// againstRecorded reads all topics of a fixture, as a consumer of an isolation level, and gives how that differs from what was
+// recorded: nothing where each record came once, in order and as it was.
+func againstRecorded(t *testing.T, fixture, isolation, address string) string {
+	t.Helper()
+	want := map[any][]line{}
+	n := 0
+	for _, l := range recorded(t, fixture, isolation) {
+		want[partitionOf(l)] = append(want[partitionOf(l)], l)
+		n++
+	}
+	cl := client(t, address, kgo.ConsumeTopics(topicsOf(t, fixture)...), kgo.FetchIsolationLevel(levels[isolation]),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
+	defer cl.Close()
+	got := map[any][]line{}
+	for _, r := range consume(t, cl, n) {
+		l := asLine(t, r)
+		got[partitionOf(l)] = append(got[partitionOf(l)], l)
+	}
+	return cmp.Diff(want, got)
 }
 
 func partitionOf(l line) any { return fmt.Sprintf("%s-%s", l["topic"], l["partition"]) }
