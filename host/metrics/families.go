@@ -111,6 +111,12 @@ var families = []family{
 	{"rsmhost_connections", "Connections that are open.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.server.Connections) })},
 	{"rsmhost_connections_accepted_total", "Connections that came.", counter, nil, one(func(s *snapshot) float64 { return float64(s.server.Accepted) })},
 	{"rsmhost_connections_closed_total", "Connections that were closed here, by why.", counter, []string{"reason"}, closed},
+	{"rsmhost_denied_total", "What the rules denied, by kind of resource.", counter, []string{"resource"}, func(s *snapshot) (out []sample) {
+		for kind, n := range s.server.Denied {
+			out = append(out, sample{labels: []string{kind}, value: float64(n)})
+		}
+		return out
+	}},
 	{"rsmhost_requests_total", "Requests, by api.", counter, []string{"request"}, requests},
 	{"rsmhost_request_errors_total", "Codes that clients were told, one for each partition or resource.", counter, []string{"request", "code"}, requestErrors},
 	{"rsmhost_request_seconds", "How long requests took: from their turn until the answer was taken, with the wait for data.", histogram, []string{"request"}, requestTook},
@@ -218,7 +224,7 @@ func pluginTook(s *snapshot) (out []sample) {
 
 func closed(s *snapshot) []sample {
 	return []sample{{labels: []string{"too_many"}, value: float64(s.server.Refused)}, {labels: []string{"answer_not_taken"}, value: float64(s.server.Shed)},
-		{labels: []string{"protocol"}, value: float64(s.server.Broken)}}
+		{labels: []string{"protocol"}, value: float64(s.server.Broken)}, {labels: []string{"authentication"}, value: float64(s.server.Strangers)}}
 }
 
 func requests(s *snapshot) (out []sample) {

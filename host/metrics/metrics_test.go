@@ -119,7 +119,7 @@ func TestZeros(t *testing.T) {
 		`rsmhost_requests_total{request="Fetch"}`, `rsmhost_request_errors_total{code="OFFSET_OUT_OF_RANGE",request="Fetch"}`, `rsmhost_step_seconds_count{step="transfer"}`,
 		`rsmhost_step_seconds_bucket{step="answer",le="+Inf"}`, `rsmhost_client_requests_total{client="other"}`, `rsmhost_config_reloads_total{result="refused"}`,
 		`kafka_server_delayedoperationpurgatory_numdelayedoperations{delayed_operation="RemoteFetch"}`, `kafka_server_delayedremotefetchmetrics_expires_total`,
-		`rsmhost_connections_closed_total{reason="answer_not_taken"}`, `rsmhost_plugin_starts_total`, `rsmhost_metadata_look_failures_total`, `rsmhost_slow_reads_total`}
+		`rsmhost_connections_closed_total{reason="answer_not_taken"}`, `rsmhost_plugin_starts_total`, `rsmhost_denied_total{resource="group"}`, `rsmhost_connections_closed_total{reason="authentication"}`, `rsmhost_metadata_look_failures_total`, `rsmhost_slow_reads_total`}
 	want := map[string]string{`rsmhost_topics`: "1", `rsmhost_partitions{topic="orders"}`: "1", `rsmhost_metadata_looks_total`: "1", `rsmhost_reader_threads`: "10",
 		`kafka_log_remote_remotestoragethreadpool_remotelogreaderavgidlepercent`: "1", `kafka_server_brokertopicmetrics_remotelogmetadatacount{topic="orders"}`: "1",
 		`kafka_server_brokertopicmetrics_remotelogsizebytes{topic="orders"}`: "1000", `rsmhost_memory_limit_bytes`: fmt.Sprintf("%g", float64(64<<20))}

@@ -26,7 +26,8 @@ func (r *Reader) readRemote(ctx, patience context.Context, req *FetchRequest, re
 	if !slices.ContainsFunc(jobs, func(j *job) bool { return j != nil }) {
 		return
 	}
-	defer r.counts.waiting()()
+	r.counts.fetching.Add(1)
+	defer r.counts.waited(time.Now())
 	over := false
 	for i, j := range jobs {
 		if j != nil {

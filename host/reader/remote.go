@@ -333,7 +333,11 @@ func (r *Reader) position(ctx context.Context, rd *read, seg *rlmm.Segment, offs
 	traceIndex(rd, m, abi.OffsetIndex, int64(len(x)), origin, r.store.Name, used)
 	m = rd.tr.Mark()
 	entry, pos = x.Lookup(seg.StartOffset, offset)
-	tracePosition(rd, m, pos, fmt.Sprintf("entry (%d, %d)", entry, pos), x)
+	evidence := ""
+	if rd.tr.On() {
+		evidence = fmt.Sprintf("entry (%d, %d)", entry, pos)
+	}
+	tracePosition(rd, m, pos, evidence, x)
 	return entry, pos, nil
 }
 

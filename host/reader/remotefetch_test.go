@@ -176,7 +176,7 @@ func TestM5RemoteReadQuota(t *testing.T) {
 }
 
 // TestM7RemoteFetchExpires: a read that blocks for 2 s is answered at the end of the wait: empty, and marked as late where
-// the retry is answered from it. There is no meter yet; the mark is what one would count.
+// the retry is answered from it. Stats count it.
 func TestM7RemoteFetchExpires(t *testing.T) {
 	for name, policy := range policies {
 		synctest.Test(t, func(t *testing.T) {

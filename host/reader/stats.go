@@ -69,8 +69,10 @@ func (c *counts) ran(rd *read, err error) {
 	if !rd.began.IsZero() {
 		c.remoteReads.Observe(time.Since(rd.began))
 	}
-	t.remoteBytes.Add(rd.acc.remote)
-	t.localBytes.Add(rd.acc.len() - rd.acc.remote)
+	if err == nil {
+		t.remoteBytes.Add(rd.acc.remote)
+		t.localBytes.Add(rd.acc.len() - rd.acc.remote)
+	}
 	if err != nil && !errors.Is(err, errNoSegment) && abi.KindOf(err) != abi.Cancelled {
 		t.failures.Add(1)
 	}
@@ -93,14 +95,10 @@ func (c *counts) expired(found []OffsetData) []OffsetData {
 	return found
 }
 
-// waiting counts a request that waits for its remote reads until the function it gives is called.
-func (c *counts) waiting() func() {
-	began := time.Now()
-	c.fetching.Add(1)
-	return func() {
-		c.fetching.Add(-1)
-		c.remoteWaits.Observe(time.Since(began))
-	}
+// waited counts a request that has waited for its remote reads.
+func (c *counts) waited(began time.Time) {
+	c.fetching.Add(-1)
+	c.remoteWaits.Observe(time.Since(began))
 }
 
 // len is how many reads are kept for a retry.

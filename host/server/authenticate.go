@@ -196,7 +196,7 @@ func (c *conn) tellEntry(err error) {
 	if errors.Is(err, errDraining) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || gone(err) {
 		return
 	}
-	c.s.counts.broken.Add(1)
+	c.s.counts.strangers.Add(1)
 	switch {
 	case errors.As(err, &wrong):
 		c.warn(wrong.client, err)

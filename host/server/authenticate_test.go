@@ -162,6 +162,9 @@ func TestSASL(t *testing.T) {
 		for _, want := range []string{`PLAIN as \"alice\": AUTH: the password is wrong`, `SCRAM-SHA-512 as \"bob\": AUTH: there is no such user`, "client=kgo"} {
 			v.says(t, want)
 		}
+		if s := v.Stats(); s.Strangers < 6 || s.Broken != 0 {
+			t.Errorf("%d were not let in, %d connections broken", s.Strangers, s.Broken)
+		}
 		if strings.Contains(v.log.String(), "wonderland") {
 			t.Errorf("the log tells a password: %s", v.log)
 		}

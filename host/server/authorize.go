@@ -51,6 +51,7 @@ func (m may) ask(op access.Operation, kind access.Kind, name string) bool {
 	if m.rules.Allow(m.c.who, op, kind, name) {
 		return true
 	}
+	m.c.s.counts.denied[kind].Add(1)
 	what := denial{m.c.who, short(m.req.client), op, kind, short(name)}
 	if m.c.s.denied.first(what) {
 		m.c.s.log.Warn("denied by the rules; said once", "principal", string(what.who), "client", what.client, "operation", op.String(),

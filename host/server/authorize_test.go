@@ -100,6 +100,10 @@ func TestRules(t *testing.T) {
 		if n := len(ask[*kmsg.DescribeTopicPartitionsResponse](w, kmsg.NewPtrDescribeTopicPartitionsRequest(), 0).Topics); (n == 0) != (want.describe != 0) {
 			t.Errorf("%q: %d topics described", rules, n)
 		}
+		stats := v.Stats()
+		if n := stats.Denied["topic"]; (n == 0) != (want.describe == 0 && want.read == 0) || (stats.Denied["cluster"] == 0) != (want.cluster == 0) {
+			t.Errorf("%q: counted %v", rules, stats.Denied)
+		}
 		before := strings.Count(v.log.String(), "denied by the rules")
 		codes(w, topic)
 		if after := strings.Count(v.log.String(), "denied by the rules"); after != before {

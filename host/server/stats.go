@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/reader"
 	"github.com/rsmhost/rsmhost/host/tally"
 )
@@ -29,6 +30,9 @@ type Stats struct {
 	Refused     int64 // connections closed at once, because there were too many
 	Shed        int64 // connections closed because their clients did not take their answers
 	Broken      int64 // connections closed because of what a client sent
+	Strangers   int64 // connections closed because a client did not prove who it is
+
+	Denied map[string]int64 // what the rules denied, by kind of resource: topic, group, cluster
 
 	Requests map[string]RequestStats // by the name of the api, all that are served
 	Clients  map[string]ClientStats  // by client id, OtherClients at least
@@ -61,7 +65,9 @@ type failure struct{ key, code int16 }
 // counts are a Server's Stats while they grow.
 type counts struct {
 	accepted, refused, shed, broken atomic.Int64
-	took                            map[int16]*tally.Histogram // by api key, all that are served
+	strangers                       atomic.Int64
+	denied                          [access.Cluster + 1]atomic.Int64 // by kind
+	took                            map[int16]*tally.Histogram       // by api key, all that are served
 	failures                        tally.Table[failure, atomic.Int64]
 	clients                         tally.Table[string, clientCounts]
 }
@@ -70,12 +76,12 @@ type counts struct {
 var knownCodes = map[int16][]reader.Code{
 	1: {reader.UnknownServerError, reader.OffsetOutOfRange, reader.CorruptMessage, reader.UnknownTopicOrPartition, reader.NotLeaderOrFollower, reader.RequestTimedOut,
 		reader.KafkaStorageError, reader.Code(fetchSessionIDNotFound), reader.Code(invalidFetchSessionEpoch), reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch,
-		reader.UnknownTopicID, reader.Code(fetchSessionTopicIDError), reader.OffsetMovedToTiered},
+		reader.UnknownTopicID, reader.Code(fetchSessionTopicIDError), reader.OffsetMovedToTiered, topicDenied},
 	2: {reader.UnknownServerError, reader.CorruptMessage, reader.UnknownTopicOrPartition, reader.NotLeaderOrFollower, reader.RequestTimedOut, reader.UnsupportedVersion,
-		reader.Code(invalidRequest), reader.KafkaStorageError, reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch},
-	3:  {reader.UnknownTopicOrPartition, reader.UnknownTopicID},
+		reader.Code(invalidRequest), reader.KafkaStorageError, reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch, topicDenied},
+	3:  {reader.UnknownTopicOrPartition, reader.UnknownTopicID, topicDenied},
 	0:  {reader.Code(policyViolation)},
-	23: {reader.UnknownTopicOrPartition, reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch},
+	23: {reader.UnknownTopicOrPartition, reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch, topicDenied},
 }
 
 func newCounts(apis map[int16]*api) *counts {
@@ -198,6 +204,10 @@ func (s *Server) Stats() Stats {
 	c := s.counts
 	out := Stats{Connections: s.Connections(), Accepted: c.accepted.Load(), Refused: c.refused.Load(), Shed: c.shed.Load(), Broken: c.broken.Load(),
 		Requests: map[string]RequestStats{}, Clients: map[string]ClientStats{}, Waiting: s.waits.Load()}
+	out.Strangers, out.Denied = c.strangers.Load(), map[string]int64{}
+	for _, kind := range []access.Kind{access.Topic, access.Group, access.Cluster} {
+		out.Denied[kind.String()] = c.denied[kind].Load()
+	}
 	out.UnsentBytes = s.unsent.bytes()
 	out.Sessions, out.SessionPartitions = s.sessions.size()
 	for key, h := range c.took {

@@ -19,7 +19,7 @@ type Brief struct {
 }
 
 // free are brief traces that nobody uses, with the room that they have.
-var free = sync.Pool{New: func() any { return &Trace{brief: true, now: time.Now, briefs: make([]Brief, 0, 2*len(Names))} }}
+var free = sync.Pool{New: func() any { return &Trace{brief: true, now: time.Now, briefs: make([]Brief, 0, 16)} }}
 
 // NewBrief begins a trace that takes of each step its name, its time and one number, without memory of its own: cheap
 // enough for every read. Free ends it.

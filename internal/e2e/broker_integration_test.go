@@ -187,6 +187,7 @@ func TestRealBroker(t *testing.T) {
 	b.tiered("orders")
 	b.tiered("ledger")
 	want := map[string]map[string]string{"orders": b.consume("orders", records), "ledger": b.consume("ledger", records)}
+	provesMove(t, b, "orders", "ledger")
 	b.down()
 	compareAll(t, b, want, "clean shutdown")
 
@@ -201,6 +202,30 @@ func TestRealBroker(t *testing.T) {
 	want["orders"] = b.consume("orders", records)
 	b.down("--kill")
 	compareAll(t, b, want, "topic made again, killed")
+}
+
+// provesMove holds serve on a running broker's data against that broker, and what is recorded from the broker against both.
+func provesMove(t *testing.T, b *broker, topics ...string) {
+	t.Helper()
+	art := artifacts(t)
+	data := []string{"--metadata", "dir:" + filepath.Join(b.dir, "data"), "--log-dir", filepath.Join(b.dir, "data"), "--plugin", art.process,
+		"--plugin-config", "root=" + filepath.Join(b.dir, "remote")}
+	s := startServe(t, "", data...)
+	for _, topic := range topics {
+		if out := rsmhost(t, art, "test", "--bootstrap", b.bootstrap, "--against", s.address, "-t", topic); !bytes.HasSuffix(out, []byte("2 equal, 0 different\n")) {
+			t.Errorf("%s: %s", topic, out)
+		}
+		file := filepath.Join(t.TempDir(), topic+".jsonl")
+		if err := os.WriteFile(file, rsmhost(t, art, "record", "--bootstrap", b.bootstrap, "-t", topic, "--cases", "400"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"--kafka-exact", "--bootstrap", b.bootstrap}, {"--bootstrap", s.address}, append([]string{"--kafka-exact"}, data...)} {
+			if out := rsmhost(t, art, append(append([]string{"test"}, args...), file)...); string(out) != "400 passed, 0 failed\n" {
+				t.Errorf("%s, test %s: %s", topic, args[0], out)
+			}
+		}
+	}
+	s.stop(t)
 }
 
 func compareAll(t *testing.T, b *broker, want map[string]map[string]string, state string) {
