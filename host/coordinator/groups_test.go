@@ -402,6 +402,21 @@ func TestTopicWithoutID(t *testing.T) {
 	}
 }
 
+// TestTopicsThatCollide: kfake takes no two topics whose names differ in "." and "_" alone. The others are coordinated, and
+// the log names the one that is not.
+func TestTopicsThatCollide(t *testing.T) {
+	o := open(t, "")
+	o.topics.serve(orders, Topic{"a.b", abi.UUID{3}, 1}, Topic{"a_b", abi.UUID{4}, 1})
+	hammer.Eventually(t, 20*time.Second, func() bool { return strings.Contains(o.log.String(), "a.b") })
+	s := o.connect(t)
+	if code := mustCommit(t, s, commitOf("g", Topic{"a_b", abi.UUID{4}, 1}, 0, 1)); code != 0 {
+		t.Errorf("code %d", code)
+	}
+	if code := mustCommit(t, s, commitOf("g", Topic{"a.b", abi.UUID{3}, 1}, 0, 1)); code != unknownTopicID {
+		t.Errorf("code %d", code)
+	}
+}
+
 // TestProtocolsTakeTurns: a group moves from one protocol to the other while it has no member, with its offsets; a member of
 // the other one is refused while it has.
 func TestProtocolsTakeTurns(t *testing.T) {

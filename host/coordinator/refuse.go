@@ -14,6 +14,7 @@ const (
 	invalidCommitOffsetSize   int16 = 28
 	policyViolation           int16 = 44
 	groupIDNotFound           int16 = 69
+	memberIDRequired          int16 = 79
 	unknownTopicID            int16 = 100
 )
 

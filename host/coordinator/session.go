@@ -39,8 +39,14 @@ func (s *Session) Do(ctx context.Context, client string, req kmsg.Request) kmsg.
 		return s.deleteGroups(ctx, client, q)
 	case *kmsg.JoinGroupRequest:
 		return s.join(ctx, client, q)
-	case *kmsg.SyncGroupRequest, *kmsg.HeartbeatRequest, *kmsg.LeaveGroupRequest:
+	case *kmsg.SyncGroupRequest:
+		return s.sync(ctx, client, q)
+	case *kmsg.HeartbeatRequest:
+		s.c.members.touch(memberKey(q.Group, q.MemberID), s.c.now())
+		s.c.members.touch(groupKey(q.Group), s.c.now())
 		return unknownMember(s.forward(ctx, client, q))
+	case *kmsg.LeaveGroupRequest:
+		return s.leave(ctx, client, q)
 	case *kmsg.ConsumerGroupHeartbeatRequest:
 		return s.heartbeat(ctx, client, q)
 	case *kmsg.ConsumerGroupDescribeRequest:
@@ -102,7 +108,49 @@ func (s *Session) join(ctx context.Context, client string, q *kmsg.JoinGroupRequ
 	if code := s.makeClassic(ctx, client, q.Group); code != 0 {
 		return Refuse(q, code, "")
 	}
-	return s.forward(ctx, client, q)
+	key := memberKey(q.Group, q.MemberID)
+	if q.MemberID == "" {
+		key = s.newcomer() // who is given an id
+	}
+	if code, why := s.c.hold(q.Group, key, joins(client, q)); code != 0 {
+		return Refuse(q, code, why)
+	}
+	resp := s.forward(ctx, client, q).(*kmsg.JoinGroupResponse)
+	switch {
+	case resp.ErrorCode == 0, resp.ErrorCode == memberIDRequired:
+		s.c.members.rename(key, memberKey(q.Group, resp.MemberID))
+	case q.MemberID == "" && resp.ErrorCode != coordinatorNotAvailable: // after which kfake may have it
+		s.c.members.drop(key)
+	}
+	return resp
+}
+
+// newcomer is the ledger's key for a member that has no id yet. One that went before it got one stays under it.
+func (s *Session) newcomer() string { return fmt.Sprintf("n%d", s.c.newcomers.Add(1)) }
+
+// sync gives a member what its leader assigned.
+func (s *Session) sync(ctx context.Context, client string, q *kmsg.SyncGroupRequest) kmsg.Response {
+	s.c.members.touch(memberKey(q.Group, q.MemberID), s.c.now())
+	if len(q.GroupAssignment) > 0 {
+		if code, why := s.c.hold(q.Group, groupKey(q.Group), assigns(q)); code != 0 {
+			return Refuse(q, code, why)
+		}
+	}
+	return unknownMember(s.forward(ctx, client, q))
+}
+
+// leave lets members go.
+func (s *Session) leave(ctx context.Context, client string, q *kmsg.LeaveGroupRequest) kmsg.Response {
+	resp := unknownMember(s.forward(ctx, client, q)).(*kmsg.LeaveGroupResponse)
+	if q.Version < 3 && resp.ErrorCode == 0 {
+		s.c.members.drop(memberKey(q.Group, q.MemberID))
+	}
+	for _, m := range resp.Members {
+		if m.ErrorCode == 0 {
+			s.c.members.drop(memberKey(q.Group, m.MemberID))
+		}
+	}
+	return resp
 }
 
 // eachOnce leaves out what stands again: kfake counts how many members have a protocol, and panics where one counts twice.
@@ -152,6 +200,9 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 	if code, why := s.c.admit(q.Group); code != 0 {
 		return Refuse(q, code, why)
 	}
+	if code, why := s.holdSubscription(client, q); code != 0 {
+		return Refuse(q, code, why)
+	}
 	if q.Topics != nil {
 		owned := make([]kmsg.ConsumerGroupHeartbeatRequestTopic, 0, len(q.Topics))
 		for _, t := range q.Topics {
@@ -178,6 +229,22 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 	}
 	resp.Assignment.Topics = given
 	return resp
+}
+
+// holdSubscription holds what a member of KIP-848 says that it wants, as long as it is in.
+func (s *Session) holdSubscription(client string, q *kmsg.ConsumerGroupHeartbeatRequest) (code int16, why string) {
+	key := memberKey(q.Group, q.MemberID)
+	switch {
+	case q.MemberEpoch == -1:
+		s.c.members.drop(key)
+	case q.MemberEpoch == 0 && q.MemberID == "": // version 0: it is given an id, under which it is not known here
+		return s.c.hold(q.Group, s.newcomer(), beats(client, q))
+	case q.MemberEpoch == 0 || q.SubscribedTopicNames != nil || q.SubscribedTopicRegex != nil:
+		return s.c.hold(q.Group, key, beats(client, q))
+	default:
+		s.c.members.touch(key, s.c.now())
+	}
+	return 0, ""
 }
 
 // describe describes groups of KIP-848, with real topic ids.

@@ -1,0 +1,96 @@
+package coordinator
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestLedger: there is room for so much, again when a member leaves, says less, or was not heard of for its session.
+func TestLedger(t *testing.T) {
+	var l ledger
+	start := time.Now()
+	half := holding{bytes: maxMemberData / 2, session: time.Minute}
+	for i, step := range []struct {
+		do   func(now time.Time) bool
+		at   time.Duration
+		want bool
+	}{
+		{func(now time.Time) bool { return l.hold("a", half, now) }, 0, true},
+		{func(now time.Time) bool { return l.hold("b", half, now) }, 0, true},
+		{func(now time.Time) bool { return l.hold("c", half, now) }, 0, false},
+		{func(now time.Time) bool { return l.hold("b", half, now) }, 0, true},
+		{func(now time.Time) bool { return l.hold("b", holding{1, time.Minute, now}, now) }, 0, true},
+		{func(now time.Time) bool { return l.hold("c", holding{half.bytes - 1, time.Minute, now}, now) }, 0, true},
+		{func(now time.Time) bool { return l.hold("d", holding{1, time.Minute, now}, now) }, 0, false},
+		{func(now time.Time) bool { l.touch("a", now); l.touch("b", now); return true }, 30 * time.Second, true},
+		{func(now time.Time) bool { return l.hold("d", half, now) }, 59 * time.Second, false},
+		{func(now time.Time) bool { return l.hold("d", holding{half.bytes - 1, time.Minute, now}, now) }, 61 * time.Second, true}, // c is gone
+		{func(time.Time) bool { l.drop("a"); l.rename("d", "e"); return true }, 61 * time.Second, true},
+		{func(now time.Time) bool { return l.hold("f", half, now) }, 61 * time.Second, true},
+		{func(time.Time) bool {
+			l.rename("f", "e")
+			l.rename("none", "b")
+			l.drop("none")
+			return l.bytes == half.bytes+1
+		}, 61 * time.Second, true},
+	} {
+		if got := step.do(start.Add(step.at)); got != step.want {
+			t.Errorf("step %d: %v, want %v; %d bytes", i, got, step.want, l.bytes)
+		}
+	}
+}
+
+// TestTooMuchFromMembers: a member too many is refused in words; those that are in go on, and there is room when they leave.
+func TestTooMuchFromMembers(t *testing.T) {
+	o := open(t, "")
+	s := o.connect(t)
+	large := joinOf("g", "")
+	large.Protocols[0].Metadata = append(large.Protocols[0].Metadata, make([]byte, 20<<20)...)
+	var ids []string
+	for i := range 3 {
+		large.Group, large.MemberID = fmt.Sprint("g", i), ""
+		resp := do[*kmsg.JoinGroupResponse](t, s, large)
+		large.MemberID = resp.MemberID
+		if resp = do[*kmsg.JoinGroupResponse](t, s, large); resp.ErrorCode != 0 {
+			t.Fatalf("%d: %+v", i, resp)
+		}
+		ids = append(ids, resp.MemberID)
+	}
+	large.Group, large.MemberID = "one more", ""
+	if resp := do[*kmsg.JoinGroupResponse](t, s, large); resp.ErrorCode != policyViolation {
+		t.Errorf("%+v", resp)
+	}
+	next := beat("k", "m", 0, "orders")
+	if resp := do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, next); resp.ErrorCode != 0 {
+		t.Errorf("a small one: %+v", resp)
+	}
+	leave := newest(kmsg.NewPtrLeaveGroupRequest())
+	leave.Group, leave.Members = "g0", []kmsg.LeaveGroupRequestMember{{MemberID: ids[0]}}
+	do[*kmsg.LeaveGroupResponse](t, s, leave)
+	if resp := do[*kmsg.JoinGroupResponse](t, s, large); resp.ErrorCode != memberIDRequired {
+		t.Errorf("%+v", resp)
+	}
+}
+
+// TestLedgerIsEven: what members hold is let go of when all have left, whatever they did before.
+func TestLedgerIsEven(t *testing.T) {
+	o := open(t, "")
+	s := o.connect(t)
+	for range 3 {
+		member := joined(t, s, "g")
+		leave := newest(kmsg.NewPtrLeaveGroupRequest())
+		leave.Group, leave.Members = "g", []kmsg.LeaveGroupRequestMember{{MemberID: member.MemberID}}
+		do[*kmsg.LeaveGroupResponse](t, s, leave)
+		do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, beat("k", "m", 0, "orders"))
+		do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, beat("k", "m", -1))
+		refused := joinOf("g", "")
+		refused.SessionTimeoutMillis = 1
+		do[*kmsg.JoinGroupResponse](t, s, refused)
+	}
+	if o.members.bytes != 0 || len(o.members.held) != 0 {
+		t.Errorf("%d bytes: %v", o.members.bytes, o.members.held)
+	}
+}
