@@ -237,6 +237,9 @@ func clientSettings(who *access.Access) string {
 	}
 	if who.Encrypts() {
 		rest += " -X ssl.ca.location=CA.pem"
+		if who.Authenticates() && !who.SASL() {
+			rest += " -X ssl.certificate.location=CERTIFICATE.pem -X ssl.key.location=KEY.pem"
+		}
 	} else {
 		protocol = strings.Replace(protocol, "SSL", "PLAINTEXT", 1)
 	}
