@@ -63,7 +63,8 @@ func codes(w *wire, topic *host.Topic) map[string]int16 {
 	return out
 }
 
-// TestRules: each request says what may not be done, of what it concerns alone.
+// TestRules: each request says what may not be done, of what it concerns alone. The codes are those of Apache Kafka 4.3.1 with
+// StandardAuthorizer for the same rights, but for a topic's configuration, which needs DESCRIBE_CONFIGS there.
 func TestRules(t *testing.T) {
 	const denied, cluster = topicAuthorizationFailed, clusterAuthorizationFailed
 	describing := []string{"metadata", "metadata by id", "list offsets", "leader epoch", "describe partitions", "configs of TOPIC"}
