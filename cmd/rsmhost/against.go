@@ -21,12 +21,12 @@ func againstAction(c *cli.Context) (err error) {
 	if c.String("bootstrap") == "" || topic == "" {
 		return usage("test --against", "give the two servers and a topic: --bootstrap A --against B -t TOPIC")
 	}
-	a, err := replay.Dial(c.Context, c.String("bootstrap"))
+	a, err := dialServer(c, "bootstrap")
 	if err != nil {
 		return err
 	}
 	defer closing(a, &err)
-	b, err := replay.Dial(c.Context, c.String("against"))
+	b, err := dialServer(c, "against")
 	if err != nil {
 		return err
 	}

@@ -19,13 +19,13 @@ of the log and at borders of tiers, segments, batches and leader epochs, of both
 much room and little, with leader epochs that are right and wrong, beyond the end; ListOffsets and
 OffsetForLeaderEpoch; and fetches at random offsets until there are enough. It reads and changes nothing.
 The topic should be at rest: answers that name its end don't repeat when it moves. The same data, --cases
-and --seed make the same file.
+and --seed make the same file. --bootstrap-config says how to connect where TLS or SASL is asked for.
 
    rsmhost record --bootstrap broker:9092 -t orders > orders.jsonl
    rsmhost test --config rsmhost.yaml orders.jsonl`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "bootstrap", Usage: "ask the Kafka server at `HOST:PORT`"},
-			topicFlag(), partitionFlag("all"),
+			clientConfigFlag("bootstrap"), topicFlag(), partitionFlag("all"),
 			&cli.IntFlag{Name: "cases", Value: 500, Usage: "record `N` cases at most, of all partitions together"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`N` that random offsets are made from"},
 		},
@@ -41,7 +41,7 @@ func recordAction(c *cli.Context) (err error) {
 	if c.String("bootstrap") == "" || topic == "" || c.Int("cases") < 1 {
 		return usage("record", "give a server, a topic and a number of cases above 0: --bootstrap HOST:PORT -t TOPIC --cases N")
 	}
-	client, err := replay.Dial(c.Context, c.String("bootstrap"))
+	client, err := dialServer(c, "bootstrap")
 	if err != nil {
 		return err
 	}

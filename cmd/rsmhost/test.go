@@ -34,7 +34,7 @@ The first difference of each partition is printed; how records are cut into batc
 		Flags: withConfig(
 			&cli.StringFlag{Name: "bootstrap", Usage: "ask the Kafka server at `HOST:PORT`"},
 			&cli.StringFlag{Name: "against", Usage: "compare topic -t of --bootstrap with that of the Kafka server at `HOST:PORT`"},
-			topicFlag(), partitionFlag("all"),
+			clientConfigFlag("bootstrap"), clientConfigFlag("against"), topicFlag(), partitionFlag("all"),
 			&cli.StringFlag{Name: "junit", Usage: "also write the results to `FILE` as JUnit XML"},
 		),
 		Action: testAction,
@@ -99,7 +99,7 @@ func openAsked(c *cli.Context) (asked, *config.Config, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := replay.Dial(c.Context, address)
+	client, err := dialServer(c, "bootstrap")
 	return client, conf, err
 }
 

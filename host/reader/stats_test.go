@@ -2,12 +2,17 @@ package reader
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/tally"
+	"github.com/rsmhost/rsmhost/host/trace"
 	"github.com/rsmhost/rsmhost/internal/memrsm"
 )
 
@@ -89,4 +94,33 @@ func TestStatsOfQuota(t *testing.T) {
 			t.Errorf("throttled %+v in %v", s.Throttled, waited)
 		}
 	})
+}
+
+// TestStepNames: each step that a read may take is one that is counted by its name.
+func TestStepNames(t *testing.T) {
+	step := regexp.MustCompile(`\.tr\.(?:Add|AddTook|Fail|Brief|BriefTook)\([^"]*?"([a-z]+)"`)
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range step.FindAllStringSubmatch(string(b), -1) {
+			used[m[1]] = true
+		}
+	}
+	for name := range used {
+		if !slices.Contains(trace.Names, name) {
+			t.Errorf("step %s is not in trace.Names", name)
+		}
+	}
+	for _, name := range trace.Names {
+		if !used[name] {
+			t.Errorf("no read takes step %s", name)
+		}
+	}
 }

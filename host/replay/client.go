@@ -29,6 +29,7 @@ const (
 // a Host. After a failure of a connection the answers of its broker are errors, and Err tells the first.
 type Client struct {
 	seed     *wire
+	security Security
 	versions map[int16]int16  // the highest that is served, by api key
 	brokers  map[int32]string // addresses by node id
 	topics   map[string]*topicInfo
@@ -44,13 +45,18 @@ type topicInfo struct {
 	leaders map[int32]int32 // node ids by partition
 }
 
-// Dial connects to address. An error names it. The caller closes the client.
+// Dial is DialSecurely to a cluster that asks for nothing.
 func Dial(ctx context.Context, address string) (*Client, error) {
-	w, err := connect(ctx, address)
+	return DialSecurely(ctx, address, Security{})
+}
+
+// DialSecurely connects to address. An error names it. The caller closes the client.
+func DialSecurely(ctx context.Context, address string, security Security) (*Client, error) {
+	w, err := connect(ctx, address, security)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{seed: w, versions: map[int16]int16{}, brokers: map[int32]string{}, topics: map[string]*topicInfo{}, wires: map[int32]*wire{}}
+	c := &Client{seed: w, security: security, versions: map[int16]int16{}, brokers: map[int32]string{}, topics: map[string]*topicInfo{}, wires: map[int32]*wire{}}
 	if err := cmp.Or(c.readVersions(ctx), c.readTopics(ctx)); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -163,7 +169,7 @@ func (c *Client) leader(ctx context.Context, topic string, partition int32) (*wi
 	if w := c.wires[node]; w != nil {
 		return w, nil
 	}
-	w, err := connect(ctx, address)
+	w, err := connect(ctx, address, c.security)
 	if err != nil {
 		c.lost = cmp.Or(c.lost, err)
 		return nil, err

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	answerMax   = 256 << 20 // bytes of an answer
-	dialTimeout = 10 * time.Second
+	answerMax   = 256 << 20        // bytes of an answer
+	dialTimeout = 10 * time.Second // to connect, and to log in
 )
 
 // wire is a connection to a broker, which answers one request at a time. After a failure every answer is that error.
@@ -28,16 +28,6 @@ type wire struct {
 	nc          net.Conn
 	correlation int32
 	err         error
-}
-
-// connect connects to address. An error is UNAVAILABLE and names it.
-func connect(ctx context.Context, address string) (*wire, error) {
-	d := net.Dialer{Timeout: dialTimeout}
-	nc, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, abi.Errorf("connect", address, abi.Unavailable, "%w", err)
-	}
-	return &wire{address: address, nc: nc}, nil
 }
 
 // ask sends a request and reads its answer.

@@ -64,7 +64,7 @@ var modules = map[string][]string{
 	"host/access":             {"github.com/xdg-go/scram", "github.com/xdg-go/stringprep"},
 	"host/server":             {"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kmsg", "golang.org/x/sync"},
 	"host/coordinator":        {"github.com/twmb/franz-go/pkg/kfake", "github.com/twmb/franz-go/pkg/kmsg"},
-	"host/replay":             {"github.com/twmb/franz-go/pkg/kmsg"}, // its client
+	"host/replay":             {"github.com/twmb/franz-go/pkg/kmsg", "github.com/twmb/franz-go/pkg/sasl", "github.com/twmb/franz-go/pkg/kerr"}, // its client
 	"host/metrics":            {"github.com/prometheus/client_golang"},
 	"host/config":             {"github.com/goccy/go-yaml"},
 	"plugins/s3":              {"github.com/aws/aws-sdk-go-v2"},

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,10 +12,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/replay"
 	"github.com/rsmhost/rsmhost/host/server"
+	"github.com/rsmhost/rsmhost/internal/certificates"
 )
 
 // recordAll records all topics of a server.
@@ -130,4 +133,49 @@ func TestRecordCommand(t *testing.T) {
 			t.Errorf("%v: %v: %s", args, err, out)
 		}
 	}
+}
+
+// TestSecuredServers: record and test --against log in to a server that asks for TLS and SASL, as a file of properties says.
+func TestSecuredServers(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	passwd := exec.Command(artifacts(t).host, "passwd", "alice")
+	passwd.Stdin = strings.NewReader("wonderland\n")
+	users, err := passwd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := certificates.New(t, "authority")
+	cert, key := ca.Make(pkix.Name{CommonName: "server"}, time.Now().Add(time.Hour))
+	s := startServe(t, "txn", "--tls-cert", write("cert", string(cert)), "--tls-key", write("key", string(key)), "--sasl-users", write("users", string(users)))
+	properties := func(mechanism, password string) string {
+		return write(mechanism+password, "security.protocol=SASL_SSL\nsasl.mechanism="+mechanism+"\nsasl.jaas.config=Module required username=\"alice\" password=\""+password+
+			"\";\nssl.truststore.type=PEM\nssl.truststore.location="+write("ca", string(ca.PEM))+"\n")
+	}
+	run := func(args ...string) (string, error) {
+		out, err := exec.Command(artifacts(t).host, args...).CombinedOutput()
+		return string(out), err
+	}
+	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
+		out, err := run("record", "--bootstrap", s.address, "--bootstrap-config", properties(mechanism, "wonderland"), "-t", "payments", "--cases", "20")
+		if err != nil || !strings.Contains(out, "recorded 20 cases") {
+			t.Errorf("%s: %v: %s", mechanism, err, out)
+		}
+		out, err = run("record", "--bootstrap", s.address, "--bootstrap-config", properties(mechanism, "x"), "-t", "payments")
+		if err == nil || !strings.Contains(out, "AUTH: SASL_AUTHENTICATION_FAILED") {
+			t.Errorf("%s: a wrong password: %v: %s", mechanism, err, out)
+		}
+	}
+	out, err := run("test", "--bootstrap", servedFixture(t, "txn", true), "--against", s.address, "--against-config", properties("PLAIN", "wonderland"), "-t", "payments")
+	if err != nil || !strings.Contains(out, "2 equal, 0 different") {
+		t.Errorf("%v: %s", err, out)
+	}
+	s.stop(t)
 }
