@@ -45,7 +45,8 @@ func (r *reloader) apply(next *config.Config) error {
 	waitAsBroker(&cfg, inForce)
 	r.conf = inForce
 	r.host.Adjust(cfg.Live())
-	r.server.Adjust(server.Live{Settings: settings(inForce), MaxFetchBytes: inForce.MaxBytes(), MaxConnections: inForce.MaxConnections()})
+	l := limits(inForce)
+	r.server.Adjust(server.Live{Settings: settings(inForce), MaxFetchBytes: l.MaxFetchBytes, MaxConnections: l.MaxConnections, MaxConnectionsPerIP: l.MaxConnectionsPerIP})
 	r.level.Set(logLevel(inForce))
 	tellReload(r.stderr, live, restart)
 	return nil

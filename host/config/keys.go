@@ -61,7 +61,7 @@ var Keys = []Key{
 	{Name: "sasl-users", Serving: true, Help: "clients authenticate by SASL against the verifiers in this `FILE`, of which rsmhost passwd makes lines"},
 	{Name: "sasl.enabled.mechanisms", Kind: List, Serving: true, Help: "those that are served (default: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512); repeated"},
 	{Name: "acl", Serving: true, Help: "clients may do what the rules in this `FILE` allow (default: everything)"},
-	{Name: "max.connections.per.ip", Kind: Number, Serving: true, Default: "0", Help: "connections of one address at most; 0: no bound of its own"},
+	{Name: "max.connections.per.ip", Kind: Number, Serving: true, Live: true, Default: "0", Help: "connections of one address at most; 0: no bound of its own"},
 	{Name: "connections.max.idle.ms", Kind: Number, Serving: true, Default: "600000", Help: "a connection that asks nothing for that long is closed"},
 	{Name: "socket.request.max.bytes", Kind: Number, Serving: true, Default: "104857600", Help: "a larger request ends its connection"},
 	{Name: "max.in.flight.requests.per.connection", Kind: Number, Serving: true, Default: "8", Help: "requests of a connection that are read before the first is answered, at least 2"},

@@ -155,7 +155,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.apis = newAPIs(s.groups.Serves())
 	s.counts = newCounts(s.apis)
-	s.Adjust(Live{o.Settings, o.MaxFetchBytes, o.MaxConnections})
+	s.Adjust(Live{o.Settings, o.MaxFetchBytes, o.MaxConnections, o.MaxConnectionsPerIP})
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.again = time.AfterFunc(time.Hour, func() { s.shed(0) })
 	s.again.Stop() // until somebody waits for memory
@@ -214,9 +214,10 @@ func (s *Server) take(nc net.Conn) {
 	defer s.mu.Unlock()
 	s.counts.accepted.Add(1)
 	ip := ipOf(nc)
-	if max, of := s.live.Load().MaxConnections, "max.connections"; s.stopped || len(s.conns) >= max || s.perIP[ip] >= s.o.MaxConnectionsPerIP {
+	perIP := s.live.Load().MaxConnectionsPerIP
+	if max, of := s.live.Load().MaxConnections, "max.connections"; s.stopped || len(s.conns) >= max || s.perIP[ip] >= perIP {
 		if len(s.conns) < max {
-			max, of = s.o.MaxConnectionsPerIP, "max.connections.per.ip"
+			max, of = perIP, "max.connections.per.ip"
 		}
 		if !s.stopped {
 			s.counts.refused.Add(1)

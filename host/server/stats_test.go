@@ -50,3 +50,26 @@ func TestIdleClients(t *testing.T) {
 		t.Errorf("left are %v", got)
 	}
 }
+
+// TestAdjust: a bound that is changed holds for connections that come, and those that are refused are counted.
+func TestAdjust(t *testing.T) {
+	v := serve(t, local, Options{})
+	first := v.dial(t)
+	ask[*kmsg.ApiVersionsResponse](first, kmsg.NewPtrApiVersionsRequest(), 3)
+	v.Adjust(Live{MaxConnectionsPerIP: 1})
+	if _, err := v.dial(t).nc.Read(make([]byte, 1)); err == nil {
+		t.Error("a second connection of one address was taken")
+	}
+	v.Adjust(Live{MaxConnections: 2})
+	ask[*kmsg.ApiVersionsResponse](v.dial(t), kmsg.NewPtrApiVersionsRequest(), 3)
+	if s := v.Stats(); s.Accepted != 3 || s.Refused != 1 || s.Connections != 2 {
+		t.Errorf("%d came, %d were refused, %d are open", s.Accepted, s.Refused, s.Connections)
+	}
+	if v.Draining() {
+		t.Error("it drains")
+	}
+	v.stop()
+	if !v.Draining() {
+		t.Error("it does not drain")
+	}
+}
