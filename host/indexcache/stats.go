@@ -18,7 +18,7 @@ type Stats struct {
 }
 
 // counts are a Cache's Stats while they grow.
-type counts struct{ memory, disk, loads, failures, gone, diskGone atomic.Int64 }
+type counts struct{ memory, disk, loads, failures, gone atomic.Int64 }
 
 // answered counts an answer by where it came from.
 func (c *counts) answered(from Origin, err error) {

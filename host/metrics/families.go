@@ -175,13 +175,6 @@ func byName(all map[string]tally.Durations) (out []sample) {
 	return out
 }
 
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // idle is the share of readers that don't read; a pool that was made smaller may have more readers than it should.
 func idle(running, threads int) float64 {
 	return max(0, 1-float64(running)/float64(threads))
