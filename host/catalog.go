@@ -40,6 +40,13 @@ type Topic struct {
 	Partitions []*TopicPartition
 }
 
+// clusterMetadata is KRaft's own log, which lies beside topics.
+const clusterMetadata = "__cluster_metadata"
+
+// Visible reports whether the topic is what its name means to a client. A broker shows nobody the log that it keeps for
+// itself (KRaft's __cluster_metadata).
+func (t *Topic) Visible() bool { return t.Newest && !t.Deleted && t.Name != clusterMetadata }
+
 // TopicPartition is one partition of a Topic.
 type TopicPartition struct {
 	ID      abi.TopicIDPartition

@@ -206,10 +206,10 @@ func announce(stdout, stderr io.Writer, address string, topics []*host.Topic, wh
 	var lines []string
 	served, first := 0, ""
 	for _, t := range topics {
-		if !t.Newest || t.Deleted {
+		if !t.Visible() {
 			continue
 		}
-		if served++; first == "" {
+		if served++; first == "" || internal(first) && !internal(t.Name) {
 			first = t.Name
 		}
 		for _, p := range t.Partitions {
@@ -227,6 +227,9 @@ func announce(stdout, stderr io.Writer, address string, topics []*host.Topic, wh
 		fmt.Fprintf(stderr, "  kcat -b %s%s -C -t %s -e\n", address, clientSettings(who), first)
 	}
 }
+
+// internal reports a topic of the broker's own, which is not what a person wants to read first.
+func internal(topic string) bool { return strings.HasPrefix(topic, "__") }
 
 // clientSettings is what a client of librdkafka needs to come in.
 func clientSettings(who *access.Access) string {

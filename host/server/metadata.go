@@ -14,7 +14,7 @@ import (
 
 // topics are those that names mean, by name.
 func (s *Server) topics() []*host.Topic {
-	return slices.DeleteFunc(s.host.Topics(), func(t *host.Topic) bool { return !t.Newest || t.Deleted })
+	return slices.DeleteFunc(s.host.Topics(), func(t *host.Topic) bool { return !t.Visible() })
 }
 
 // named finds the topic that a name means. An "@" in it is not for clients.
@@ -23,7 +23,7 @@ func (s *Server) named(name string) *host.Topic {
 		return nil
 	}
 	t, err := s.host.Topic(name)
-	if err != nil || t.Deleted {
+	if err != nil || !t.Visible() {
 		return nil
 	}
 	return t
