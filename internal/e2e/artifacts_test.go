@@ -6,13 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/rsmhost/rsmhost/abi/sdk"
+	"github.com/rsmhost/rsmhost/internal/gobuild"
 	"github.com/rsmhost/rsmhost/internal/modulecache"
 )
 
@@ -57,26 +57,20 @@ func artifacts(t testing.TB) built {
 }
 
 func buildArtifacts() (built, error) {
-	if _, err := exec.LookPath("go"); err != nil {
-		return built{}, fmt.Errorf("these tests build the plugin that they run, and need the go command: %w", err)
-	}
 	dir, err := os.MkdirTemp("", "e2e")
 	if err != nil {
 		return built{}, err
 	}
 	artifactsDir = dir
-	b := built{host: filepath.Join(dir, "rsmhost"), process: filepath.Join(dir, "rsm-localfs"), wasm: filepath.Join(dir, "rsm-localfs.wasm"),
-		cache: filepath.Join(dir, "cache", "modules")}
+	b := built{cache: filepath.Join(dir, "cache", "modules")}
 	if kept, err := modulecache.Path(); err == nil {
 		b.cache = kept
 	}
-	const module = "github.com/rsmhost/rsmhost/"
-	if err := errors.Join(
-		goCommand(nil, "build", "-trimpath", "-o", b.host, module+"cmd/rsmhost"),
-		goCommand(nil, "build", "-trimpath", "-o", b.process, module+"plugins/localfs/rsm-localfs"),
-		goCommand([]string{"GOOS=wasip1", "GOARCH=wasm"}, "build", "-trimpath", "-buildmode=c-shared", "-o", b.wasm, module+"plugins/localfs/rsm-localfs"),
-		goCommand(nil, "run", module+"internal/tools/wasmpack", "-cache", b.cache, b.wasm),
-	); err != nil {
+	var host, process, module error
+	b.host, host = gobuild.Command(dir, "cmd/rsmhost")
+	b.process, process = gobuild.Process(dir)
+	b.wasm, module = gobuild.CachedModule(dir, b.cache)
+	if err := errors.Join(host, process, module); err != nil {
 		return built{}, err
 	}
 	return b, b.compile()
@@ -88,15 +82,6 @@ func (b built) compile() error {
 	out, err := exec.Command(b.host, "plugin", "inspect", "--cache-dir", filepath.Dir(b.cache), b.wasm).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("plugin inspect: %w\n%s", err, out)
-	}
-	return nil
-}
-
-func goCommand(env []string, args ...string) error {
-	cmd := exec.Command("go", args...)
-	cmd.Env = append(os.Environ(), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	return nil
 }

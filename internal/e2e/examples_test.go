@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rsmhost/rsmhost/internal/gobuild"
 )
 
 // TestExampleFetch builds the program for people to copy, and runs it through both forms of the plugin.
 func TestExampleFetch(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "fetch")
-	if err := goCommand(nil, "build", "-o", bin, "github.com/rsmhost/rsmhost/examples/fetch"); err != nil {
+	bin, err := gobuild.Command(t.TempDir(), "examples/fetch")
+	if err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(fixtures, "basic")

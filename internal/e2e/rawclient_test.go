@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -78,13 +77,4 @@ func received(resp kmsg.Response) (bytes int64, err error) {
 		}
 	}
 	return bytes, nil
-}
-
-func mustAsk(t testing.TB, c *rawClient, q kmsg.Request) kmsg.Response {
-	t.Helper()
-	resp, err := c.ask(q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp
 }

@@ -88,3 +88,12 @@ func lines(t *testing.T, path string) (out []string) {
 	}
 	return out
 }
+
+func mustAsk(t testing.TB, c *rawClient, q kmsg.Request) kmsg.Response {
+	t.Helper()
+	resp, err := c.ask(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}

@@ -21,11 +21,14 @@ func Command(dir, pkg string) (string, error) {
 func Process(dir string) (string, error) { return Command(dir, "plugins/localfs/rsm-localfs") }
 
 // Module builds the same plugin as a WebAssembly module into dir and gives its path.
-func Module(dir string) (string, error) {
+func Module(dir string) (string, error) { return CachedModule(dir, "") }
+
+// CachedModule is Module, and keeps what the module compiles to in cache, which may be empty.
+func CachedModule(dir, cache string) (string, error) {
 	path := filepath.Join(dir, "rsm-localfs.wasm")
 	return path, errors.Join(
 		run([]string{"GOOS=wasip1", "GOARCH=wasm"}, "build", "-trimpath", "-buildmode=c-shared", "-o", path, module+"plugins/localfs/rsm-localfs"),
-		run(nil, "run", module+"internal/tools/wasmpack", path),
+		run(nil, "run", module+"internal/tools/wasmpack", "-cache", cache, path),
 	)
 }
 

@@ -182,7 +182,7 @@ type rsmhost struct {
 	bin, dir, kafka string
 	profile         bool
 	cmd             *exec.Cmd
-	address, admin  string
+	address         string
 	stderr          *os.File
 }
 

@@ -83,7 +83,7 @@ func (m *measuring) turns(ctx context.Context, p pass) (kafka, ours []sample, er
 		fmt.Fprintf(m.progress, "%s: round %d of %d\n", p.name, i+1, m.rounds+2)
 		k, err := m.once(ctx, m.kafka, p)
 		if err != nil {
-			return nil, nil, fmt.Errorf("Kafka: %w", err)
+			return nil, nil, fmt.Errorf("the broker: %w", err)
 		}
 		o, err := m.once(ctx, m.ours, p)
 		if err != nil {
