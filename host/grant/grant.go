@@ -69,18 +69,28 @@ func (r *Roots) Open(root, path string) (*os.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	st, err := dir.Stat(path) // first: opening a pipe would wait for its writer
+	f, err := dir.OpenFile(path, os.O_RDONLY|nonblock, 0)
 	if err != nil {
+		if st, statErr := dir.Stat(path); statErr == nil && !st.Mode().IsRegular() { // a socket can't even be opened
+			return nil, nil, notRegular(subject)
+		}
 		return nil, nil, abi.E("open", subject, abi.FileKind(err), err)
 	}
-	if !st.Mode().IsRegular() {
-		return nil, nil, abi.Errorf("open", subject, abi.NotFound, "not a regular file")
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		err = abi.E("open", subject, abi.FileKind(err), err)
+	case !st.Mode().IsRegular():
+		err = notRegular(subject)
+	default:
+		return f, st, nil
 	}
-	f, err := dir.Open(path)
-	if err != nil {
-		return nil, nil, abi.E("open", subject, abi.FileKind(err), err)
-	}
-	return f, st, nil
+	f.Close()
+	return nil, nil, err
+}
+
+func notRegular(subject string) error {
+	return abi.Errorf("open", subject, abi.NotFound, "not a regular file")
 }
 
 func (r *Roots) dir(name string) (*os.Root, error) {

@@ -128,3 +128,27 @@ func TestNil(t *testing.T) {
 		t.Error("nil roots hold something")
 	}
 }
+
+// BenchmarkOpen opens a file two directories down, as a read of the remote tier does.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "tier", "orders-0"), 0o700); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "tier", "orders-0", "log"), []byte("x"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	roots, err := OpenRoots(map[string]string{"root": dir})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer roots.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		f, _, err := roots.Open("root", "tier/orders-0/log")
+		if err != nil {
+			b.Fatal(err)
+		}
+		f.Close()
+	}
+}
