@@ -184,7 +184,7 @@ func (d *Dir) lookFile(ctx context.Context, path string, later bool, r *Report) 
 		d.files[path] = known
 	}
 	info, err := os.Stat(path)
-	if err == nil && known.info != nil && os.SameFile(known.info, info) && info.Size() == known.pos {
+	if err == nil && known.info != nil && os.SameFile(known.info, info) && info.Size() == known.pos && info.ModTime().Equal(known.info.ModTime()) {
 		return nil // nothing new
 	}
 	if err == nil && info.Mode().Type()&^fs.ModeDir != 0 { // opening a pipe would wait for its writer
@@ -204,17 +204,12 @@ func (d *Dir) lookFile(ctx context.Context, path string, later bool, r *Report) 
 	return d.readFile(ctx, f, known, later, r)
 }
 
-// identify holds f against what was read of the file of its name: the same file, a copy of it, or another one.
+// identify holds f against what was read of the file of its name: the same file, a copy of it, or another one. That it has the
+// same number says nothing: a file system gives the number of a deleted file to the next one.
 func (k *followed) identify(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return abi.E("read metadata", f.Name(), abi.FileKind(err), err)
-	}
-	if k.info != nil && os.SameFile(k.info, info) {
-		if info.Size() < k.pos {
-			return errRewritten
-		}
-		return nil
 	}
 	head := make([]byte, format.HeaderSizeV2)
 	n, err := f.ReadAt(head, 0)
@@ -224,7 +219,10 @@ func (k *followed) identify(f *os.File) error {
 	if k.pos > 0 && (info.Size() < k.pos || !bytes.HasPrefix(head[:n], k.head)) {
 		return errRewritten
 	}
-	k.info, k.pos = info, 0
+	if k.info == nil || !os.SameFile(k.info, info) {
+		k.pos = 0
+	}
+	k.info = info
 	return nil
 }
 

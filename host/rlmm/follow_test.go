@@ -171,6 +171,14 @@ func TestFollowRewritten(t *testing.T) {
 	f.looks("2/2 " + one)
 	f.replace(0, append(other, make([]byte, len(log))...))
 	f.looks("2/2 reloaded [9][5:9 15:9 25:9]")
+	for name, length := range map[string]int{"longer": len(log), "as long": 0} { // under the number of the file that was deleted
+		f := follow(t)
+		f.write(0, append(other, make([]byte, length)...)[:max(len(other), length)])
+		f.looks("2/2 [9][5:9 15:9 25:9]")
+		f.write(0, log[:ends[1]])
+		t.Log(name)
+		f.looks("2/2 reloaded " + one)
+	}
 }
 
 // TestFollowRepaired: a file that is mended after a later one was read would come too late; all is read again.
