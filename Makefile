@@ -30,7 +30,7 @@ bin/rsm-localfs.wasm: $(GOFILES) go.mod
 	go run ./internal/tools/wasmpack -o $@ $@.tmp
 	rm -f $@.tmp
 
-demo: build ## fetches bundled tiered data through the module and through the process, step by step
+demo: build ## reads bundled tiered data through the module and the process, step by step; serves it to a consumer group
 	@sh examples/demo.sh
 
 test: ## every test: needs Go and nothing else

@@ -71,6 +71,7 @@ var modules = map[string][]string{
 	"plugins/gcs":             {"cloud.google.com/go"},
 	"cmd/rsmhost":             {"github.com/urfave/cli/v2", "golang.org/x/term"},
 	"internal/tools/wasmpack": {"github.com/tetratelabs/wazero"},
+	"examples/consume":        {"github.com/twmb/franz-go"},
 }
 
 // testModules is what any test may use beyond the modules of its room.
