@@ -51,6 +51,8 @@ func (s *Session) Do(ctx context.Context, client string, req kmsg.Request) kmsg.
 		return s.heartbeat(ctx, client, q)
 	case *kmsg.ConsumerGroupDescribeRequest:
 		return s.describe(ctx, client, q)
+	case *kmsg.ListGroupsRequest:
+		return s.list(ctx, client, q)
 	}
 	return s.forward(ctx, client, req)
 }

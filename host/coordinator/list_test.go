@@ -1,0 +1,44 @@
+package coordinator
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestListFilters: states and types are asked for in any case of letters, as Kafka's tools and its documentation write them
+func TestListFilters(t *testing.T) {
+	o := open(t, "")
+	s := o.connect(t)
+	mustCommit(t, s, commitOf("left", orders, 0, 1))
+	joined(t, o.connect(t), "busy")
+	do[*kmsg.ConsumerGroupHeartbeatResponse](t, o.connect(t), beat("new", "m", 0))
+	for _, c := range []struct {
+		states, types []string
+		version       int16
+		want          string
+	}{
+		{nil, nil, 5, "busy left new"},
+		{nil, []string{"Classic", "Consumer"}, 5, "busy left new"},
+		{nil, []string{"Classic"}, 5, "busy left"},
+		{nil, []string{"consumer"}, 5, "new"},
+		{nil, []string{"share"}, 5, ""},
+		{[]string{"Empty"}, nil, 5, "left"},
+		{[]string{"empty"}, nil, 4, "left"},
+		{[]string{"completingRebalance", "empty"}, []string{"CLASSIC"}, 5, "busy left"},
+		{[]string{"Nonsense"}, nil, 5, ""},
+	} {
+		q := kmsg.NewPtrListGroupsRequest()
+		q.Version, q.StatesFilter, q.TypesFilter = c.version, c.states, c.types
+		var got []string
+		for _, g := range do[*kmsg.ListGroupsResponse](t, s, q).Groups {
+			got = append(got, g.Group)
+		}
+		slices.Sort(got)
+		if names := strings.Join(got, " "); names != c.want {
+			t.Errorf("states %v, types %v, version %d: %q, want %q", c.states, c.types, c.version, names, c.want)
+		}
+	}
+}
