@@ -46,6 +46,7 @@ func group(ctx context.Context, c *conn, req *request) (kmsg.Response, error) {
 		}
 		c.groups = c.s.groups.Connect(from)
 	}
+	once(req.msg)
 	do := func(q kmsg.Request) kmsg.Response { return c.groups.Do(ctx, req.client, q) }
 	if may := c.may(req); !may.everything() {
 		return may.groups(req.msg, do), nil
@@ -69,7 +70,7 @@ func findCoordinator(_ context.Context, c *conn, req *request, q *kmsg.FindCoord
 		return one
 	}
 	if q.Version >= 4 {
-		for _, key := range q.CoordinatorKeys {
+		for _, key := range eachOnce(q.CoordinatorKeys) {
 			resp.Coordinators = append(resp.Coordinators, answer(key))
 		}
 		return resp, nil

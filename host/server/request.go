@@ -19,6 +19,9 @@ const (
 	requestMax = 2 << 20
 	// smallMax: what is larger is parsed one at a time, so that the worst above happens once and not on each connection.
 	smallMax = 32 << 10
+	// uncountedMax: what is larger takes its bytes from MaxQueuedBytes until it is answered. Parsed it may be thirty times as
+	// large, and each connection may send some that nobody answers yet: behind a Fetch that waits an hour, for one.
+	uncountedMax = 4 << 10
 
 	headerMin = 8 // key, version, correlation id
 )
@@ -164,7 +167,7 @@ func (c *conn) readBody(ctx context.Context, r io.Reader, req *request, n int) e
 	if n > requestMax {
 		return broken("%s of %d bytes: at most %d are read", kmsg.NameForKey(req.key), n, requestMax)
 	}
-	if n > smallMax {
+	if n > uncountedMax && !req.early {
 		if err := c.count(ctx, req, n); err != nil {
 			return err
 		}

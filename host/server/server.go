@@ -47,7 +47,7 @@ type Options struct {
 	MaxConnectionsPerIP int
 	// MaxInFlight is how many requests of one connection are read before the first of them is answered, at least 2; 0: 8.
 	MaxInFlight int
-	// MaxQueuedBytes is queued.max.request.bytes: what requests of more than 32 KiB that are not answered yet take, of all
+	// MaxQueuedBytes is queued.max.request.bytes: what requests of more than 4 KiB that are not answered yet take, of all
 	// connections together, as they came; what comes then waits to be read. 0: 32 MiB. It is at least 2 MiB.
 	MaxQueuedBytes int64
 	// IdleTimeout is connections.max.idle.ms: the longest time between two requests; 0: 10 minutes.

@@ -14,7 +14,7 @@ import (
 
 const (
 	sessionsMax          = 1000    // max.incremental.fetch.session.cache.slots
-	sessionPartitionsMax = 500_000 // of all sessions; a broker has no such bound
+	sessionPartitionsMax = 500_000 // of all sessions; a broker has no such bound. See places
 	sessionEvict         = 2 * time.Minute
 )
 
@@ -27,6 +27,7 @@ type sessions struct {
 	byID       map[int32]*session
 	used       list.List // *session, the one that waited longest first
 	partitions int       // of all
+	places     int       // that all take
 }
 
 // session is what a client asks for again and again.
@@ -38,6 +39,7 @@ type session struct {
 	order    list.List // *sessionPartition; the next answer's bytes go to the first
 	parts    map[sessionKey]*list.Element
 	place    *list.Element // in sessions.used
+	places   int           // that its partitions take
 }
 
 // sessionKey names a partition; the one or the other name is empty.
@@ -45,6 +47,18 @@ type sessionKey struct {
 	topic     string
 	id        abi.UUID
 	partition int32
+}
+
+// places is how many of sessionPartitionsMax a partition takes: as many as its name's length asks for. A topic that there
+// is has at most 249 bytes, and takes one; others are asked for too.
+func (k *sessionKey) places() int { return 1 + len(k.topic)/256 }
+
+// placesOf is what all of them take.
+func placesOf(asked []wanted) (n int) {
+	for i := range asked {
+		n += asked[i].key.places()
+	}
+	return n
 }
 
 // sessionPartition is what was asked for of a partition, and what the client was told last.
@@ -89,7 +103,7 @@ func (ss *sessions) begin(q *kmsg.FetchRequest) (parts []wanted, sess *session, 
 	case s.epoch != q.SessionEpoch:
 		return nil, nil, invalidFetchSessionEpoch
 	}
-	if ss.partitions+len(asked) > sessionPartitionsMax {
+	if ss.places+placesOf(asked) > sessionPartitionsMax {
 		ss.dropLocked(s) // it comes again with a whole request
 		return nil, nil, fetchSessionIDNotFound
 	}
@@ -130,7 +144,8 @@ func wantedOf(q *kmsg.FetchRequest) []wanted {
 }
 
 func (ss *sessions) addLocked(asked []wanted, topicIDs bool) *session {
-	for len(ss.byID) >= sessionsMax || ss.partitions+len(asked) > sessionPartitionsMax {
+	wants := placesOf(asked)
+	for len(ss.byID) >= sessionsMax || ss.places+wants > sessionPartitionsMax {
 		oldest := ss.used.Front()
 		if oldest == nil || ss.now().Sub(oldest.Value.(*session).last) < sessionEvict {
 			return nil
@@ -157,6 +172,8 @@ func (ss *sessions) putLocked(s *session, w wanted) {
 		return
 	}
 	s.parts[w.key] = s.order.PushBack(&sessionPartition{key: w.key, ask: w.ask})
+	s.places += w.key.places()
+	ss.places += w.key.places()
 	ss.partitions++
 }
 
@@ -167,6 +184,8 @@ func (ss *sessions) forgetLocked(s *session, q *kmsg.FetchRequest) {
 			if e, ok := s.parts[key]; ok {
 				s.order.Remove(e)
 				delete(s.parts, key)
+				s.places -= key.places()
+				ss.places -= key.places()
 				ss.partitions--
 			}
 		}
@@ -184,6 +203,7 @@ func (ss *sessions) dropLocked(s *session) {
 	}
 	delete(ss.byID, s.id)
 	ss.used.Remove(s.place)
+	ss.places -= s.places
 	ss.partitions -= len(s.parts)
 }
 

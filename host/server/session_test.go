@@ -2,6 +2,8 @@ package server
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,5 +182,37 @@ func TestSessionServed(t *testing.T) {
 	}
 	if len(resp.Topics) != 2 {
 		t.Errorf("%d topics", len(resp.Topics))
+	}
+}
+
+// TestSessionOfLongNames: names of topics that can't be take as many places as their length asks for: sessions must not
+// keep gigabytes of them.
+func TestSessionOfLongNames(t *testing.T) {
+	ss := newSessions()
+	_, s, _ := ss.begin(sessionFetch(0, 0, 1))
+	if ss.places != 1 {
+		t.Errorf("%d places", ss.places)
+	}
+	long := func(epoch int32) *kmsg.FetchRequest {
+		q := sessionFetch(s.id, epoch, 1)
+		q.Topics[0].Topic = strings.Repeat("x", 32_000) + strconv.Itoa(int(epoch))
+		return q
+	}
+	kept := int32(1)
+	for ss.byID[s.id] != nil {
+		ss.begin(long(kept))
+		kept++
+	}
+	if want := int32(sessionPartitionsMax / 126); kept < want || kept > want+2 {
+		t.Errorf("%d names were kept, want %d", kept, want)
+	}
+	if ss.places != 0 || ss.partitions != 0 {
+		t.Errorf("afterwards: %d places, %d partitions", ss.places, ss.partitions)
+	}
+	_, s, _ = ss.begin(long(0)) // a whole request, with a session of its own
+	q := sessionFetch(s.id, 1, 2)
+	q.ForgottenTopics = []kmsg.FetchRequestForgottenTopic{{Topic: long(0).Topics[0].Topic, Partitions: []int32{1}}}
+	if ss.begin(q); ss.places != 1 {
+		t.Errorf("after it was forgotten: %d places", ss.places)
 	}
 }
