@@ -3,7 +3,6 @@ package plugin
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,8 +24,8 @@ type life struct {
 	current atomic.Pointer[instance]
 	starts  atomic.Int64
 
-	closing chan struct{} // closed when nobody may wait for a start any more
-	ending  sync.Once
+	closing context.Context // ends when nothing may start, or wait for a start, any more
+	ending  context.CancelFunc
 
 	// turn holds one token: who has it may change what follows.
 	turn    chan struct{}
@@ -35,7 +34,10 @@ type life struct {
 	next    time.Time // no start comes before
 }
 
-func newLife() life { return life{closing: make(chan struct{}), turn: make(chan struct{}, 1)} }
+func newLife() life {
+	closing, ending := context.WithCancel(context.Background())
+	return life{closing: closing, ending: ending, turn: make(chan struct{}, 1)}
+}
 
 // now is the current instance, dead or alive.
 func (l *life) now() instance { return *l.current.Load() }
@@ -49,8 +51,8 @@ func (l *life) begin(in instance) {
 
 // end closes the current instance, and lets no other begin. It may be called more than once.
 func (l *life) end(ctx context.Context) error {
-	l.ending.Do(func() { close(l.closing) })
-	l.turn <- struct{}{} // a start that has it is bounded
+	l.ending()
+	l.turn <- struct{}{} // a start that has it ends with closing
 	defer func() { <-l.turn }()
 	return l.now().Close(ctx)
 }
@@ -104,6 +106,9 @@ func (p *Plugin) living(ctx context.Context) (instance, error) {
 
 // startAgain starts the plugin in the place of an instance that died. The caller has the turn.
 func (p *Plugin) startAgain(ctx context.Context) (instance, error) {
+	if p.life.closing.Err() != nil {
+		return nil, p.closed()
+	}
 	if !p.life.began.IsZero() { // this death is not counted yet
 		lived := time.Since(p.life.began)
 		p.life.died(lived)
@@ -117,29 +122,33 @@ func (p *Plugin) startAgain(ctx context.Context) (instance, error) {
 	case <-wait.C:
 	case <-ctx.Done():
 		return nil, p.notYet(context.Cause(ctx))
-	case <-p.life.closing:
+	case <-p.life.closing.Done():
+		return nil, p.closed()
 	}
-	select {
-	case <-p.life.closing:
-		return nil, abi.Errorf("call", p.File(), abi.Phase, "the plugin was closed")
-	default:
-	}
-	// A caller that goes away must not kill what others wait for.
+	// A caller that goes away must not kill what others wait for. Close must: the end of the host waits for it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startAgainTimeout)
 	defer cancel()
+	defer context.AfterFunc(p.life.closing, cancel)()
 	in, err := p.launch(ctx)
 	if err == nil {
 		if err = p.configure(ctx, in); err != nil {
 			in.Close(ctx)
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil && p.life.closing.Err() != nil:
+		return nil, p.closed()
+	case err != nil:
 		p.life.died(0)
 		p.o.Log.Error("the plugin does not start again", "plugin", p.File(), "error", err, "next", max(0, time.Until(p.life.next)).Round(time.Millisecond))
 		return nil, p.notYet(err)
 	}
 	p.life.begin(in)
 	return in, nil
+}
+
+func (p *Plugin) closed() error {
+	return abi.Errorf("call", p.File(), abi.Phase, "the plugin was closed")
 }
 
 func (p *Plugin) notYet(cause error) error {

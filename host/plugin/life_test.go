@@ -19,13 +19,17 @@ import (
 )
 
 // mortal is the name under which this test binary is a plugin that dies when it is asked for a time index, and that does not
-// start where its file "refuse" is there.
+// start where its file "refuse" is there, and never comes to where "hang" is.
 const mortal = "rsm-mortal"
 
 func TestMain(m *testing.M) {
 	if name := filepath.Base(os.Args[0]); name == mortal {
 		if _, err := os.Stat(filepath.Join(filepath.Dir(os.Args[0]), "refuse")); err == nil {
 			os.Exit(3)
+		}
+		if _, err := os.Stat(filepath.Join(filepath.Dir(os.Args[0]), "hang")); err == nil {
+			os.WriteFile(filepath.Join(filepath.Dir(os.Args[0]), "hangs"), nil, 0o600)
+			time.Sleep(time.Hour) // in the plugin: until it is killed
 		}
 		sdk.Main(mortalPlugin())
 	}
@@ -156,6 +160,31 @@ func TestDoesNotStartAgain(t *testing.T) {
 	}
 	if err := ask(); abi.KindOf(err) != abi.Phase {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// TestCloseWhileItStarts: Close does not wait for a start that hangs: it ends that, and the call that waits for it.
+func TestCloseWhileItStarts(t *testing.T) {
+	p, dir := mortalAt(t)
+	if err := os.WriteFile(filepath.Join(dir, "hang"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	die(t, p)
+	called := make(chan error, 1)
+	go func() {
+		_, err := p.FetchIndex(context.Background(), &abi.SegmentMetadata{}, abi.OffsetIndex)
+		called <- err
+	}()
+	hammer.Eventually(t, 10*time.Second, func() bool { _, err := os.Stat(filepath.Join(dir, "hangs")); return err == nil })
+	began := time.Now()
+	if err := p.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	if err := <-called; abi.KindOf(err) != abi.Phase {
+		t.Errorf("the call: %v", err)
 	}
 }
 

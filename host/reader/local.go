@@ -101,6 +101,8 @@ func (r *Reader) pointLocal(rd *read, span locallog.Span, n int64) (took int64, 
 		return false
 	})
 	switch {
+	case legacy && acc.inFiles > 0: // what is written anew can't stand behind files: the next fetch begins with it
+		return 0, true, nil
 	case legacy:
 		return 0, false, nil
 	case disorder != nil:

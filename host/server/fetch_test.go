@@ -164,3 +164,31 @@ func TestLegacyServed(t *testing.T) {
 		}
 	}
 }
+
+// TestLegacyBehindFiles: a log whose format was set back: a segment of magic 2, given as a stretch of its file, and behind it
+// one of before. All versions of Fetch get the records in their order, none left out.
+func TestLegacyBehindFiles(t *testing.T) {
+	dir := t.TempDir()
+	for base, log := range map[int64][]byte{0: kafkabytes.Batch{Base: 0, Last: 0, ProducerID: -1}.Bytes(t), 1: entry(1, 0, 1, 5, []byte("b"))} {
+		kafkabytes.WriteFile(t, filepath.Join(dir, "old-0", format.SegmentFileName(base, "")+".log"), log)
+	}
+	for _, exact := range []bool{false, true} {
+		v := serve(t, dir, Options{KafkaExact: exact})
+		w := v.dial(t)
+		for _, version := range []int16{11, 12} {
+			for at := int64(0); at < 2; {
+				resp := ask[*kmsg.FetchResponse](w, fetchOf(v.host.Topics()[0], at, 0), version)
+				recs, _ := records(t, resp.Topics[0].Partitions[0].RecordBatches)
+				if len(recs) == 0 {
+					t.Fatalf("exact %t, version %d: nothing at %d", exact, version, at)
+				}
+				for _, r := range recs {
+					if r.Offset != at {
+						t.Errorf("exact %t, version %d: offset %d, want %d", exact, version, r.Offset, at)
+					}
+					at = r.Offset + 1
+				}
+			}
+		}
+	}
+}
