@@ -170,7 +170,7 @@ func (f *file) setAside(b []byte, held content, log *slog.Logger) error {
 // append writes changes and syncs them. needed is how many lines a file has that is written anew. After an error it is,
 // without these changes, before anything else is written.
 func (f *file) append(changes []change, needed int) error {
-	if f.f == nil || f.lines > 4*needed+linesSpare {
+	if f.f == nil || f.lines > 4*needed+linesSpare || f.lost() {
 		if err := f.rewrite(); err != nil {
 			return err
 		}
@@ -192,6 +192,17 @@ func (f *file) append(changes []change, needed int) error {
 	return nil
 }
 
+// lost reports a file that is not where it was: removed, or another one lies there. What is written to it would be
+// acknowledged and gone at the next start.
+func (f *file) lost() bool {
+	there, err := os.Stat(f.path)
+	if err != nil {
+		return true
+	}
+	ours, err := f.f.Stat()
+	return err == nil && !os.SameFile(there, ours) // what is wrong with it, the write says
+}
+
 // rewrite writes the file anew, with what is kept and nothing else, and leaves it open for more.
 func (f *file) rewrite() error {
 	if f.f != nil {
@@ -204,6 +215,9 @@ func (f *file) rewrite() error {
 		b = appendLine(b, c)
 	}
 	next := f.path + ".new"
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil { // somebody may have removed it
+		return abi.E("write group offsets", filepath.Dir(f.path), abi.FileKind(err), err)
+	}
 	n, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return abi.E("write group offsets", next, abi.FileKind(err), err)

@@ -185,6 +185,47 @@ func TestFailedWrite(t *testing.T) {
 	}
 }
 
+// TestRemovedFile: where somebody removed the file, its directory, or put another in its place, the next commit writes it
+// anew, with all that was committed.
+func TestRemovedFile(t *testing.T) {
+	for name, remove := range map[string]func(dir string) error{
+		"the file":      func(dir string) error { return os.Remove(filepath.Join(dir, fileName)) },
+		"the directory": os.RemoveAll,
+		"another file": func(dir string) error {
+			other := filepath.Join(dir, "other")
+			return errors.Join(os.WriteFile(other, []byte(fileHead), 0o600), os.Rename(other, filepath.Join(dir, fileName)))
+		},
+	} {
+		dir := filepath.Join(t.TempDir(), "groups")
+		s, err := openStore(dir, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			if err := s.save([]change{changeOf(i)}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := remove(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.save([]change{changeOf(2)}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+		again, err := openStore(dir, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again.count() != 3 {
+			t.Errorf("%s: %d offsets after a restart, want 3", name, again.count())
+		}
+		again.close()
+	}
+}
+
 // TestRoom: what would grow beyond the bound is refused, what shrinks or stays is not.
 func TestRoom(t *testing.T) {
 	s, err := openStore("", slog.New(slog.DiscardHandler))
