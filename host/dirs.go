@@ -17,14 +17,14 @@ const (
 )
 
 // takeDir makes a directory for this user alone and locks it for this process. release is nil where another process has
-// it. Errors name the directory and what is wrong with it.
-func takeDir(dir string) (release func() error, err error) {
+// it. Errors name the directory, what is wrong with it, and the flag that takes another.
+func takeDir(dir, flag string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be made: %w", pathless(err))
+		return nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be made: %w; give another with %s", pathless(err), flag)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be written to: %w", pathless(err))
+		return nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be written to: %w; give another with %s", pathless(err), flag)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()

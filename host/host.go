@@ -251,7 +251,7 @@ func (h *Host) openIndexes(cfg Config) (*indexcache.Cache, error) {
 	if cfg.CacheDir == "" {
 		return indexcache.New(o)
 	}
-	release, err := takeDir(cfg.CacheDir)
+	release, err := takeDir(cfg.CacheDir, "--cache-dir")
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (h *Host) openState(cfg Config) error {
 	if cfg.StateDir == "" {
 		return nil
 	}
-	release, err := takeDir(cfg.StateDir)
+	release, err := takeDir(cfg.StateDir, "--state-dir")
 	if err != nil {
 		return err
 	}

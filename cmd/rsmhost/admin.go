@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"sync"
 	"time"
 
@@ -48,7 +47,7 @@ func (a adminEndpoint) Close() error {
 
 func (a adminEndpoint) announce(stderr io.Writer) {
 	if a.address != "" {
-		fmt.Fprintf(stderr, "rsmhost: metrics and readiness on http://%s/\n", a.address)
+		fmt.Fprintf(stderr, "rsmhost: http://%s/ answers /metrics, /healthz and /readyz\n", a.address)
 	}
 }
 
@@ -61,16 +60,16 @@ func startAdmin(c *cli.Context, ready *readiness, m *metrics.Metrics) (adminEndp
 		}
 		return adminEndpoint{}, nil
 	}
-	a, err := net.ResolveTCPAddr("tcp", address)
+	public, err := isPublic("--admin", address)
 	if err != nil {
-		return adminEndpoint{}, usage("--admin "+address, "%w", err)
+		return adminEndpoint{}, err
 	}
-	if !a.IP.IsLoopback() && !c.Bool("admin-allow-public") {
+	if public && !c.Bool("admin-allow-public") {
 		return adminEndpoint{}, usage("--admin "+address, "other machines can reach this address, and there is no authentication: give a loopback address, or --admin-allow-public")
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := listen("--admin", address)
 	if err != nil {
-		return adminEndpoint{}, abi.Errorf("listen", "--admin "+address, abi.Unavailable, "%w", err)
+		return adminEndpoint{}, err
 	}
 	e := admin.Start(l, admin.Options{Metrics: m.Handler(), Profiles: c.Bool("admin-pprof"), Checks: ready.checks})
 	return adminEndpoint{e, l.Addr().String()}, nil

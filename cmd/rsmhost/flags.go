@@ -19,17 +19,23 @@ import (
 	"github.com/rsmhost/rsmhost/host/config"
 )
 
-const (
-	category = "What is read, and how (also keys of the --config file, and RSMHOST_... variables)"
-	clients  = "Who may connect, and how much (also keys and variables)"
-)
+// configCategory is where help shows --config: before the keys of its file.
+const configCategory = "What is read (these and what follows are also keys of the --config file, and RSMHOST_... variables)"
+
+// categories are what help says above the keys of a group. It shows them in the order of the alphabet.
+var categories = map[config.Group]string{
+	config.Data:    configCategory,
+	config.Limits:  "What reads may take, and how they answer",
+	config.Files:   "Where its own files and its log go",
+	config.Clients: "Who may connect, and how much",
+}
 
 // withConfig puts a command's own flags before those that all reading commands have.
 func withConfig(own ...cli.Flag) []cli.Flag {
-	own = append(own, &cli.StringFlag{Name: "config", Category: category, Usage: "YAML `FILE` of the keys below; a flag wins over it", EnvVars: []string{"RSMHOST_CONFIG"}})
+	own = append(own, &cli.StringFlag{Name: "config", Category: configCategory, Usage: "YAML `FILE` of these keys; a flag wins over it", EnvVars: []string{"RSMHOST_CONFIG"}})
 	for _, k := range config.Keys {
-		if !k.FileOnly && !k.Serving {
-			own = append(own, flagOf(k, category))
+		if !k.FileOnly && k.Group != config.Clients {
+			own = append(own, flagOf(k))
 		}
 	}
 	return own
@@ -39,14 +45,15 @@ func withConfig(own ...cli.Flag) []cli.Flag {
 func withServing(own ...cli.Flag) []cli.Flag {
 	own = withConfig(own...)
 	for _, k := range config.Keys {
-		if k.Serving {
-			own = append(own, flagOf(k, clients))
+		if k.Group == config.Clients {
+			own = append(own, flagOf(k))
 		}
 	}
 	return own
 }
 
-func flagOf(k config.Key, category string) cli.Flag {
+func flagOf(k config.Key) cli.Flag {
+	category := categories[k.Group]
 	switch k.Kind {
 	case config.Bool:
 		return &cli.BoolFlag{Name: k.Name, Category: category, Usage: k.Help}

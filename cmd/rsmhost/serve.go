@@ -19,7 +19,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/config"
@@ -92,9 +91,9 @@ func serveAction(c *cli.Context) (err error) {
 		return err
 	}
 	defer closing(s, &err)
-	l, err := net.Listen("tcp", c.String("listen"))
+	l, err := listen("--listen", c.String("listen"))
 	if err != nil {
-		return abi.Errorf("listen", c.String("listen"), abi.Unavailable, "%w", err)
+		return err
 	}
 	m := metrics.New(h, s, buildVersion())
 	admin, err := startAdmin(c, newReadiness(h, s), m)
@@ -175,11 +174,11 @@ func limits(conf *config.Config) server.Options {
 // checkPublic refuses an address that other machines reach where anybody could read, or read passwords on their way, and
 // that is not asked for.
 func checkPublic(listen string, allowed bool, who *access.Access) error {
-	a, err := net.ResolveTCPAddr("tcp", listen)
+	public, err := isPublic("--listen", listen)
 	switch {
 	case err != nil:
-		return usage("--listen "+listen, "%w", err)
-	case a.IP.IsLoopback() || allowed:
+		return err
+	case !public || allowed:
 		return nil
 	case !who.Authenticates():
 		return usage("--listen "+listen, "other machines can reach this address, and nobody is asked who he is: give --sasl-users or --tls-client-ca, a loopback address, or --allow-public")

@@ -63,7 +63,7 @@ func New(o Options) (*Access, error) {
 			paths = append(paths, o.ClientCAFile)
 		}
 		a.identity = &watched[identity]{what: "TLS files", paths: paths, now: o.now, log: o.Log,
-			parse: func(c [][]byte) (identity, error) { return parseIdentity(c, o.now()) }}
+			parse: func(c [][]byte) (identity, error) { return parseIdentity(paths, c, o.now()) }}
 		if err := a.identity.open(); err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func New(o Options) (*Access, error) {
 func (o *Options) check() error {
 	switch {
 	case (o.CertFile == "") != (o.KeyFile == ""):
-		return abi.Errorf("configure", "tls-cert, tls-key", abi.Invalid, "the one is not given: TLS needs a certificate and its key")
+		return abi.Errorf("configure", "tls-cert, tls-key", abi.Invalid, "one of them is not given: TLS needs a certificate and its key")
 	case o.ClientCAFile != "" && o.CertFile == "":
 		return abi.Errorf("configure", "tls-client-ca", abi.Invalid, "client certificates need TLS: give tls-cert and tls-key too")
 	case o.ClientAuth != "" && o.ClientAuth != Required && o.ClientAuth != Requested:
@@ -98,6 +98,17 @@ func (o *Options) check() error {
 		if !slices.Contains(Mechanisms, m) {
 			return abi.Errorf("configure", "sasl.enabled.mechanisms", abi.Invalid, "%q: want some of %s", m, strings.Join(Mechanisms, ", "))
 		}
+	}
+	return o.checkBasis()
+}
+
+// checkBasis refuses what says how clients are asked where they are not: somebody would believe that they are.
+func (o *Options) checkBasis() error {
+	switch {
+	case o.ClientAuth == Requested && o.ClientCAFile == "":
+		return abi.Errorf("configure", "ssl.client.auth", abi.Invalid, "no certificate is asked for: give tls-client-ca too")
+	case len(o.Mechanisms) > 0 && o.UsersFile == "":
+		return abi.Errorf("configure", "sasl.enabled.mechanisms", abi.Invalid, "nobody is asked for a password: give sasl-users too")
 	}
 	return nil
 }

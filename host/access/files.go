@@ -1,6 +1,7 @@
 package access
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -20,7 +21,7 @@ const (
 type watched[T any] struct {
 	what  string // in the log
 	paths []string
-	parse func(contents [][]byte) (T, error)
+	parse func(contents [][]byte) (T, error) // an error that does not name a file is about the first
 	now   func() time.Time
 	log   *slog.Logger
 
@@ -92,10 +93,11 @@ func (w *watched[T]) read() (v T, err error) {
 			return v, err
 		}
 	}
-	if v, err = w.parse(contents); err != nil {
-		return v, abi.E("read "+w.what, w.paths[0], abi.Invalid, err)
+	v, err = w.parse(contents)
+	if named := (*abi.Error)(nil); err != nil && !errors.As(err, &named) {
+		err = abi.E("read "+w.what, w.paths[0], abi.Invalid, err)
 	}
-	return v, nil
+	return v, err
 }
 
 func readFile(what, path string) ([]byte, error) {

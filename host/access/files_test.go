@@ -146,15 +146,16 @@ func TestReloadTogether(t *testing.T) {
 		t.Errorf("it serves %s", got)
 	}
 	f.write("ca", []byte("nothing"))
-	if got := serves(); got != "three" || !strings.Contains(log.String(), "no certificate in it") {
+	if got := serves(); got != "three" || !strings.Contains(log.String(), "no certificate of an authority in it") {
 		t.Errorf("it serves %s: %s", got, &log)
 	}
 }
 
 func TestNewRefused(t *testing.T) {
 	f := newFolder(t)
-	cert, _ := certificates.New(t, "ca").Make(pkix.Name{CommonName: "x"}, time.Now().Add(time.Hour))
+	cert, key := certificates.New(t, "ca").Make(pkix.Name{CommonName: "x"}, time.Now().Add(time.Hour))
 	f.write("cert", cert)
+	f.write("key", key)
 	old, oldKey := certificates.New(t, "ca").Make(pkix.Name{CommonName: "x"}, time.Now().Add(-time.Hour))
 	f.write("old", old)
 	f.write("old-key", oldKey)
@@ -171,6 +172,10 @@ func TestNewRefused(t *testing.T) {
 		{Options{ClientCAFile: "x"}, "client certificates need TLS", abi.Invalid},
 		{Options{ClientAuth: "maybe"}, "want required or requested", abi.Invalid},
 		{Options{Mechanisms: []string{"GSSAPI"}}, `"GSSAPI": want some of PLAIN`, abi.Invalid},
+		{Options{Mechanisms: []string{Plain}}, "sasl.enabled.mechanisms: INVALID: nobody is asked for a password", abi.Invalid},
+		{Options{ClientAuth: Requested}, "ssl.client.auth: INVALID: no certificate is asked for", abi.Invalid},
+		{Options{CertFile: f.path("cert"), KeyFile: f.path("old-key")}, f.path("old-key") + ": INVALID: tls: private key does not match", abi.Invalid},
+		{Options{CertFile: f.path("cert"), KeyFile: f.path("key"), ClientCAFile: f.path("bad")}, f.path("bad") + ": INVALID: no certificate of an authority", abi.Invalid},
 		{Options{CertFile: f.path("cert"), KeyFile: f.path("empty")}, "failed to find any PEM data in key", abi.Invalid},
 		{Options{CertFile: f.path("cert"), KeyFile: missing}, "missing", abi.NotFound},
 		{Options{CertFile: f.path("old"), KeyFile: f.path("old-key")}, "the certificate expired at ", abi.Invalid},

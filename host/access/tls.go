@@ -3,9 +3,10 @@ package access
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"time"
+
+	"github.com/rsmhost/rsmhost/abi"
 )
 
 // identity is what TLS is served with.
@@ -14,21 +15,21 @@ type identity struct {
 	clients     *x509.CertPool // nil: clients need no certificate
 }
 
-// parseIdentity reads a chain, its key, and the authorities of clients where there are any: PEM. A certificate that has
-// expired is one that no client takes.
-func parseIdentity(contents [][]byte, now time.Time) (identity, error) {
+// parseIdentity reads a chain, its key, and the authorities of clients where there are any: PEM, of these paths. A
+// certificate that has expired is one that no client takes. An error is INVALID and names the files that are wrong.
+func parseIdentity(paths []string, contents [][]byte, now time.Time) (identity, error) {
 	var id identity
 	var err error
 	if id.certificate, err = tls.X509KeyPair(contents[0], contents[1]); err != nil {
-		return id, err
+		return id, abi.E("read TLS files", paths[0]+", "+paths[1], abi.Invalid, err)
 	}
 	if until := id.certificate.Leaf.NotAfter; now.After(until) {
-		return id, fmt.Errorf("the certificate expired at %s", until.Format(time.RFC3339))
+		return id, abi.Errorf("read TLS files", paths[0], abi.Invalid, "the certificate expired at %s", until.Format(time.RFC3339))
 	}
 	if len(contents) > 2 {
 		id.clients = x509.NewCertPool()
 		if !id.clients.AppendCertsFromPEM(contents[2]) {
-			return id, errors.New("the clients' authorities: no certificate in it")
+			return id, abi.Errorf("read TLS files", paths[2], abi.Invalid, "no certificate of an authority in it")
 		}
 	}
 	return id, nil

@@ -1,6 +1,7 @@
 // Package admin is the HTTP endpoint for those who run a host: metrics, whether it lives, whether it is ready, and
 // profiles where they are asked for. It knows nothing of hosts: what it shows is given to it.
 //
+//	/               these paths
 //	/metrics        what is given as Metrics
 //	/healthz        200 as long as the process can answer
 //	/readyz         200 while all checks pass, else 503; a line for each check says what is wrong
@@ -72,6 +73,7 @@ func (e *Endpoint) Close() error {
 
 func handler(o Options) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, paths(o)) })
 	mux.Handle("GET /metrics", o.Metrics)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -88,6 +90,15 @@ func handler(o Options) http.Handler {
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	return mux
+}
+
+// paths are those that are answered, for who comes with the address alone.
+func paths(o Options) string {
+	out := "/metrics\n/healthz\n/readyz\n"
+	if o.Profiles {
+		out += "/debug/pprof/\n"
+	}
+	return out
 }
 
 // readiness is the answer to what the checks say.

@@ -62,13 +62,14 @@ func TestEndpoint(t *testing.T) {
 			t.Errorf("%s: %d %q, want %d %q", path, s, b, status, text)
 		}
 	}
+	ask("/", 200, "/metrics\n/healthz\n/readyz\n")
 	ask("/metrics", 200, "a 1\n")
 	ask("/healthz", 200, "ok\n")
 	ask("/readyz", 200, "ready\nmetadata: ok\nplugin: ok\n")
 	failed = errors.New("it does not answer")
 	ask("/readyz", 503, "not ready\nmetadata: ok\nplugin: it does not answer\n")
 	ask("/healthz", 200, "ok\n")
-	for _, path := range []string{"/", "/debug/pprof/", "/debug/pprof/heap"} {
+	for _, path := range []string{"/nowhere", "/debug/pprof/", "/debug/pprof/heap"} {
 		if s, _ := get(path); s != 404 {
 			t.Errorf("%s: %d, want 404", path, s)
 		}

@@ -144,14 +144,17 @@ func ParsePairs(key string, pairs []string) (map[string]string, error) {
 	return m, nil
 }
 
-// check holds a value against the key's kind and its allowed values.
+// check holds a value against the key's kind, its least and its allowed values.
 func (k Key) check(v Value) error {
 	var err error
 	switch {
 	case k.Kind == Bool:
 		_, err = strconv.ParseBool(v.Text)
 	case k.Kind == Number:
-		_, err = strconv.ParseUint(v.Text, 10, 62)
+		var n uint64
+		if n, err = strconv.ParseUint(v.Text, 10, 62); err == nil && n < uint64(k.Least) {
+			return abi.Errorf("configure", k.Name, abi.Invalid, "%s is too small: want %d at least", v.Text, k.Least)
+		}
 	case k.Kind == Signed:
 		var n int64
 		if n, err = strconv.ParseInt(v.Text, 10, 62); err == nil && n < -1 {

@@ -40,7 +40,7 @@ func TestPrecedence(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := Load(Sources{File: path,
-		Env:   environ(map[string]string{"RSMHOST_PLUGIN": "env", "RSMHOST_PLACEMENT": "process", "RSMHOST_FETCH_MAX_BYTES": "7"}),
+		Env:   environ(map[string]string{"RSMHOST_PLUGIN": "env", "RSMHOST_PLACEMENT": "process", "RSMHOST_FETCH_MAX_BYTES": "7000"}),
 		Flags: map[string]Value{"plugin": {Text: "flag"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -50,14 +50,14 @@ func TestPrecedence(t *testing.T) {
 		"placement":       {Text: "process", Origin: FromEnv, Where: "RSMHOST_PLACEMENT"},
 		"log-level":       {Text: "info", Origin: FromFile, Where: path + ":4"},
 		"log-format":      {Text: "text", Origin: FromDefault},
-		"fetch.max.bytes": {Text: "7", Origin: FromEnv, Where: "RSMHOST_FETCH_MAX_BYTES"},
+		"fetch.max.bytes": {Text: "7000", Origin: FromEnv, Where: "RSMHOST_FETCH_MAX_BYTES"},
 	} {
 		got := c.Value(key)
 		if got.Text != want.Text || got.Origin != want.Origin || got.Where != want.Where {
 			t.Errorf("%s: got %+v, want %+v", key, got, want)
 		}
 	}
-	if c.MaxBytes() != 7 {
+	if c.MaxBytes() != 7000 {
 		t.Errorf("MaxBytes = %d", c.MaxBytes())
 	}
 }
@@ -123,6 +123,7 @@ func TestFileRefused(t *testing.T) {
 		"not a number":              {"memory.max: 1.5", `configure memory.max (FILE:1): INVALID: "1.5" is not a whole number below 2^62`},
 		"a number below zero":       {"memory.max: -1", `configure memory.max (FILE:1): INVALID: "-1" is not a whole number below 2^62`},
 		"beyond every number":       {"memory.max: 99999999999999999999", `configure memory.max (FILE:1): INVALID: "99999999999999999999" is not a whole number below 2^62`},
+		"too small":                 {"max.connections: 0", `configure max.connections (FILE:1): INVALID: 0 is too small: want 1 at least`},
 		"below -1":                  {"remote.log.index.file.cache.ttl.ms: -2", `configure remote.log.index.file.cache.ttl.ms (FILE:1): INVALID: "-2" is not a whole number or -1`},
 		"not true or false":         {"kafka-exact: perhaps", `configure kafka-exact (FILE:1): INVALID: "perhaps" is not true or false`},
 		"not one of the words":      {"log-format: xml", `configure log-format (FILE:1): INVALID: "xml": want text, json`},

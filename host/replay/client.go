@@ -58,7 +58,7 @@ func DialSecurely(ctx context.Context, address string, security Security) (*Clie
 	}
 	c := &Client{seed: w, security: security, versions: map[int16]int16{}, brokers: map[int32]string{}, topics: map[string]*topicInfo{}, wires: map[int32]*wire{}}
 	if err := cmp.Or(c.readVersions(ctx), c.readTopics(ctx)); err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, errors.Join(security.hint(err), c.Close())
 	}
 	return c, nil
 }

@@ -3,7 +3,11 @@ package replay
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
 	"net"
+	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -25,7 +29,7 @@ func connect(ctx context.Context, address string, s Security) (*wire, error) {
 	defer cancel()
 	nc, err := s.dial(ctx, address)
 	if err != nil {
-		return nil, abi.Errorf("connect", address, abi.Unavailable, "%w", err)
+		return nil, abi.Errorf("connect", address, abi.Unavailable, "%w", withoutAddress(err))
 	}
 	w := &wire{address: address, nc: nc}
 	if s.SASL == nil {
@@ -36,6 +40,31 @@ func connect(ctx context.Context, address string, s Security) (*wire, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// withoutAddress is what is wrong, for a message that has the address already.
+func withoutAddress(err error) error {
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+// hint says what may be missing where a server that takes connections hangs up: it can't tell a client that does not
+// speak TLS or has not logged in.
+func (s Security) hint(err error) error {
+	hungUp := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+	if !hungUp || s.TLS != nil && s.SASL != nil {
+		return err
+	}
+	missing := "TLS"
+	switch {
+	case s.TLS != nil:
+		missing = "SASL"
+	case s.SASL == nil:
+		missing = "TLS or SASL"
+	}
+	return fmt.Errorf("%w: it may ask for %s, for which nothing is configured here", err, missing)
 }
 
 func (s Security) dial(ctx context.Context, address string) (net.Conn, error) {

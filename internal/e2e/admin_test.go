@@ -51,12 +51,12 @@ func (s *serveCommand) says(t *testing.T, what string) {
 	})
 }
 
-var adminAddress = regexp.MustCompile(`metrics and readiness on (http://127\.0\.0\.1:\d+)/`)
+var adminAddress = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/ answers /metrics`)
 
 // admin gives a function that asks the command's admin endpoint.
 func (s *serveCommand) admin(t *testing.T) func(path string) (int, string) {
 	t.Helper()
-	s.says(t, "metrics and readiness on")
+	s.says(t, "answers /metrics")
 	base := adminAddress.FindStringSubmatch(s.stderr.String())[1]
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
