@@ -1,5 +1,5 @@
 // Command benchkafka measures `rsmhost serve` beside a real Kafka broker on the same tiered data, with the same raw client,
-// in turns, and prints ratios with their spread: rows 1, 2, 5 and 6 of the numbers in docs/DESIGN.md.
+// in turns, and prints ratios with their spread: the first table of docs/numbers.md.
 //
 //	make bench-kafka SHARED=...
 //
