@@ -75,7 +75,7 @@ golden: ## rewrites the transcripts that tests compare with; review them as code
 
 integration: ## what needs more than Go: SHARED (recorded brokers, a real one), Java 17 and Maven
 	@test -d "$(SHARED)/fixtures" || { echo "SHARED=$(SHARED) holds no fixtures/: run make integration SHARED=<the folder with fixtures/ and kafka/>"; exit 1; }
-	SHARED="$(abspath $(SHARED))" go test -tags integration -count=1 -timeout 60m -run "TestRealBroker|TestSharedFixtures|TestSendfile|TestClients|TestChangingStore" ./internal/e2e
+	SHARED="$(abspath $(SHARED))" go test -tags integration -count=1 -timeout 60m -run "TestRealBroker|TestSharedFixtures|TestSendfile|TestClients|TestKafkaTools|TestChangingStore" ./internal/e2e
 
 cover: ## test coverage by package
 	go test -cover ./...

@@ -42,3 +42,24 @@ func TestListFilters(t *testing.T) {
 		}
 	}
 }
+
+// TestDescribedAssignor: which assignor is at work is told also where no member names one, as a broker does it.
+func TestDescribedAssignor(t *testing.T) {
+	o := open(t, "")
+	s := o.connect(t)
+	for assignor, want := range map[string]string{"": "uniform", "range": "range"} {
+		q := beat("g"+assignor, "m", 0, "orders")
+		if assignor != "" {
+			q.ServerAssignor = &assignor
+		}
+		if resp := do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, q); resp.ErrorCode != 0 {
+			t.Fatalf("%+v", resp)
+		}
+		ask := newest(kmsg.NewPtrConsumerGroupDescribeRequest())
+		ask.Groups = []string{"g" + assignor, "none"}
+		got := do[*kmsg.ConsumerGroupDescribeResponse](t, s, ask).Groups
+		if got[0].AssignorName != want || got[1].ErrorCode == 0 || got[1].AssignorName != "" {
+			t.Errorf("%q: %+v", assignor, got)
+		}
+	}
+}

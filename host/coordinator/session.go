@@ -249,10 +249,14 @@ func (s *Session) holdSubscription(client string, q *kmsg.ConsumerGroupHeartbeat
 	return 0, ""
 }
 
-// describe describes groups of KIP-848, with real topic ids.
+// describe describes groups of KIP-848, with real topic ids, and with the assignor that is at work where members name none:
+// Kafka's default.
 func (s *Session) describe(ctx context.Context, client string, q *kmsg.ConsumerGroupDescribeRequest) kmsg.Response {
 	resp := s.forward(ctx, client, q).(*kmsg.ConsumerGroupDescribeResponse)
 	for i := range resp.Groups {
+		if g := &resp.Groups[i]; g.ErrorCode == 0 && g.AssignorName == "" {
+			g.AssignorName = "uniform"
+		}
 		for j := range resp.Groups[i].Members {
 			m := &resp.Groups[i].Members[j]
 			for _, a := range []*kmsg.Assignment{&m.Assignment, &m.TargetAssignment} {
