@@ -12,29 +12,32 @@ import (
 
 // Error codes of the protocol that this package gives itself.
 const (
-	unknownTopicOrPartition     int16 = 3
-	coordinatorNotAvailable     int16 = 15
-	topicAuthorizationFailed    int16 = 29
-	groupAuthorizationFailed    int16 = 30
-	clusterAuthorizationFailed  int16 = 31
-	unsupportedSaslMechanism    int16 = 33
-	illegalSaslState            int16 = 34
-	unsupportedVersion          int16 = 35
-	invalidRequest              int16 = 42
-	policyViolation             int16 = 44
-	saslAuthenticationFailed    int16 = 58
-	fetchSessionIDNotFound      int16 = 70
-	invalidFetchSessionEpoch    int16 = 71
-	unknownTopicID              int16 = 100
-	fetchSessionTopicIDError    int16 = 106
-	unsupportedEndpointType     int16 = 115
-	saslHandshakeKey            int16 = 17
-	apiVersionsKey              int16 = 18
-	saslAuthenticateKey         int16 = 36
-	noAuthorizedOperations      int32 = -2147483648
-	readOnly                          = "rsmhost serves tiered topics read-only"
-	maxDescribedTopicPartitions       = 2000
+	unknownTopicOrPartition    int16 = 3
+	coordinatorNotAvailable    int16 = 15
+	topicAuthorizationFailed   int16 = 29
+	groupAuthorizationFailed   int16 = 30
+	clusterAuthorizationFailed int16 = 31
+	unsupportedSaslMechanism   int16 = 33
+	illegalSaslState           int16 = 34
+	unsupportedVersion         int16 = 35
+	invalidRequest             int16 = 42
+	policyViolation            int16 = 44
+	saslAuthenticationFailed   int16 = 58
+	fetchSessionIDNotFound     int16 = 70
+	invalidFetchSessionEpoch   int16 = 71
+	unknownTopicID             int16 = 100
+	fetchSessionTopicIDError   int16 = 106
+	unsupportedEndpointType    int16 = 115
 )
+
+// noAuthorizedOperations is what stands in an answer where the client did not ask for its operations.
+const noAuthorizedOperations int32 = -2147483648
+
+// readOnly is what clients hear that want to change something.
+const readOnly = "rsmhost serves tiered topics read-only"
+
+// maxDescribedTopicPartitions is max.request.partition.size.limit: partitions of one answer of DescribeTopicPartitions.
+const maxDescribedTopicPartitions = 2000
 
 // api is one kind of request.
 type api struct {
@@ -63,27 +66,31 @@ func plain[Q kmsg.Request, R kmsg.Response](min int16, handle func(q Q) R) *api 
 func newAPIs(groups map[int16]coordinator.Range) map[int16]*api {
 	versions := on(0, apiVersions)
 	versions.max = 4 // 5 says for which cluster it is, which nobody checks here
-	apis := map[int16]*api{
-		0:                   on(3, produce), // without it in the list librdkafka waits in silence
-		1:                   on(4, fetch),
-		2:                   on(0, listOffsets),
-		3:                   on(0, metadata),
-		10:                  on(0, findCoordinator),
-		saslHandshakeKey:    on(0, saslHandshake),
-		apiVersionsKey:      versions,
-		19:                  plain(0, createTopics),
-		20:                  plain(0, deleteTopics),
-		21:                  plain(0, deleteRecords),
-		22:                  plain(0, initProducerID),
-		23:                  on(0, offsetForLeaderEpoch),
-		32:                  on(0, describeConfigs),
-		33:                  plain(0, alterConfigs),
-		35:                  on(0, describeLogDirs),
-		saslAuthenticateKey: on(0, saslAuthenticate),
-		37:                  plain(0, createPartitions),
-		44:                  plain(0, incrementalAlterConfigs),
-		60:                  on(0, describeCluster),
-		75:                  on(0, describeTopicPartitions),
+	own := map[kmsg.Key]*api{
+		kmsg.Produce:                 on(3, produce), // without it in the list librdkafka waits in silence
+		kmsg.Fetch:                   on(4, fetch),
+		kmsg.ListOffsets:             on(0, listOffsets),
+		kmsg.Metadata:                on(0, metadata),
+		kmsg.FindCoordinator:         on(0, findCoordinator),
+		kmsg.SASLHandshake:           on(0, saslHandshake),
+		kmsg.ApiVersions:             versions,
+		kmsg.CreateTopics:            plain(0, createTopics),
+		kmsg.DeleteTopics:            plain(0, deleteTopics),
+		kmsg.DeleteRecords:           plain(0, deleteRecords),
+		kmsg.InitProducerID:          plain(0, initProducerID),
+		kmsg.OffsetForLeaderEpoch:    on(0, offsetForLeaderEpoch),
+		kmsg.DescribeConfigs:         on(0, describeConfigs),
+		kmsg.AlterConfigs:            plain(0, alterConfigs),
+		kmsg.DescribeLogDirs:         on(0, describeLogDirs),
+		kmsg.SASLAuthenticate:        on(0, saslAuthenticate),
+		kmsg.CreatePartitions:        plain(0, createPartitions),
+		kmsg.IncrementalAlterConfigs: plain(0, incrementalAlterConfigs),
+		kmsg.DescribeCluster:         on(0, describeCluster),
+		kmsg.DescribeTopicPartitions: on(0, describeTopicPartitions),
+	}
+	apis := map[int16]*api{}
+	for key, a := range own {
+		apis[key.Int16()] = a
 	}
 	for key, served := range groups {
 		apis[key] = &api{min: served.Min, max: served.Max, handle: group}

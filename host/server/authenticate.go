@@ -103,7 +103,8 @@ func (c *conn) early(ctx context.Context) error {
 
 // checkEarly refuses what is served to those alone who have proved who they are.
 func checkEarly(key int16) error {
-	if key == apiVersionsKey || key == saslHandshakeKey || key == saslAuthenticateKey {
+	switch kmsg.Key(key) {
+	case kmsg.ApiVersions, kmsg.SASLHandshake, kmsg.SASLAuthenticate:
 		return nil
 	}
 	return broken("%s before authentication: SASL is asked for here", kmsg.NameForKey(key))

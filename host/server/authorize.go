@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -67,6 +65,14 @@ func (m may) topicID(op access.Operation, id abi.UUID) bool {
 	}
 	t, ok := m.c.s.host.Incarnation(id)
 	return !ok || m.topic(op, t.Name)
+}
+
+// named is topic or topicID, by what a request has.
+func (m may) named(op access.Operation, name string, id abi.UUID) bool {
+	if id != (abi.UUID{}) {
+		return m.topicID(op, id)
+	}
+	return m.topic(op, name)
 }
 
 // topics are those that a client may see.
@@ -151,52 +157,4 @@ func (m may) epochEnd(ctx context.Context, ask *reader.EpochRequest) reader.Epoc
 		return reader.EpochEnd{Code: topicDenied, LeaderEpoch: -1, EndOffset: -1}
 	}
 	return m.c.s.host.OffsetForLeaderEpoch(ctx, ask)
-}
-
-// denials are those that were said in the log: a client that tries again and again is no news.
-type denials struct {
-	now func() time.Time // nil: time.Now
-
-	mu    sync.Mutex // guards what follows
-	said  map[denial]struct{}
-	since time.Time // said is those from then on
-}
-
-type denial struct {
-	who    access.Principal
-	client string
-	op     access.Operation
-	kind   access.Kind
-	name   string
-}
-
-const (
-	// deniedMax bounds what is said within deniedTime: names are whatever a client makes up.
-	deniedMax  = 1000
-	deniedTime = time.Minute
-)
-
-// first reports what was not said yet. Where there was too much for its time, nothing more is said; after that time all is
-// said anew.
-func (d *denials) first(what denial) bool {
-	now := time.Now
-	if d.now != nil {
-		now = d.now
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, ok := d.said[what]; ok {
-		return false
-	}
-	if len(d.said) >= deniedMax {
-		if now().Sub(d.since) < deniedTime {
-			return false
-		}
-		d.said = nil
-	}
-	if d.said == nil {
-		d.said, d.since = map[denial]struct{}{}, now()
-	}
-	d.said[what] = struct{}{}
-	return true
 }

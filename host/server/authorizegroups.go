@@ -82,14 +82,6 @@ func (m may) heartbeat(q *kmsg.ConsumerGroupHeartbeatRequest, do func(kmsg.Reque
 	return resp
 }
 
-// named is topic or topicID, by what a request has.
-func (m may) named(op access.Operation, name string, id abi.UUID) bool {
-	if id != (abi.UUID{}) {
-		return m.topicID(op, id)
-	}
-	return m.topic(op, name)
-}
-
 // commit keeps the offsets of topics that the client may read.
 func (m may) commit(q *kmsg.OffsetCommitRequest, do func(kmsg.Request) kmsg.Response) kmsg.Response {
 	if !m.group(access.Read, q.Group) {

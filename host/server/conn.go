@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/coordinator"
 )
@@ -185,7 +187,7 @@ func (c *conn) answer(ctx context.Context, req *request) error {
 	defer a.reset()
 	a.b = append(a.b, 0, 0, 0, 0)
 	a.b = binary.BigEndian.AppendUint32(a.b, uint32(req.correlation))
-	if resp.IsFlexible() && resp.Key() != apiVersionsKey { // whose clients don't know yet what we speak
+	if resp.IsFlexible() && resp.Key() != kmsg.ApiVersions.Int16() { // whose clients don't know yet what we speak
 		a.b = append(a.b, 0)
 	}
 	if parts, ok := resp.(inParts); ok {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -40,11 +39,7 @@ func partitionCount(t *host.Topic) int32 {
 // group hands a request to the group coordinator. A connection has one session there.
 func group(ctx context.Context, c *conn, req *request) (kmsg.Response, error) {
 	if c.groups == nil {
-		from, _, err := net.SplitHostPort(c.nc.RemoteAddr().String())
-		if err != nil {
-			from = c.nc.RemoteAddr().String()
-		}
-		c.groups = c.s.groups.Connect(from)
+		c.groups = c.s.groups.Connect(ipOf(c.nc))
 	}
 	once(req.msg)
 	do := func(q kmsg.Request) kmsg.Response { return c.groups.Do(ctx, req.client, q) }

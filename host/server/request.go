@@ -143,7 +143,7 @@ func (c *conn) parse(ctx context.Context, r io.Reader, n int) (*request, error) 
 		}
 	}
 	if req.version < req.api.min || req.version > req.api.max {
-		if req.key != apiVersionsKey {
+		if req.key != kmsg.ApiVersions.Int16() {
 			return req, broken("%s version %d: versions %d to %d are served", name, req.version, req.api.min, req.api.max)
 		}
 		req.unsupported = true

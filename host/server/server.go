@@ -214,15 +214,13 @@ func (s *Server) take(nc net.Conn) {
 	defer s.mu.Unlock()
 	s.counts.accepted.Add(1)
 	ip := ipOf(nc)
-	perIP := s.live.Load().MaxConnectionsPerIP
-	if max, of := s.live.Load().MaxConnections, "max.connections"; s.stopped || len(s.conns) >= max || s.perIP[ip] >= perIP {
-		if len(s.conns) < max {
-			max, of = perIP, "max.connections.per.ip"
-		}
-		if !s.stopped {
-			s.counts.refused.Add(1)
-			s.log.Warn("a connection is closed at once: there are too many", "from", nc.RemoteAddr().String(), "max", max, "of", of)
-		}
+	if s.stopped {
+		nc.Close()
+		return
+	}
+	if bound, most := s.fullLocked(ip); bound != "" {
+		s.counts.refused.Add(1)
+		s.log.Warn("a connection is closed at once: there are too many", "from", nc.RemoteAddr().String(), "max", most, "of", bound)
 		nc.Close()
 		return
 	}
@@ -233,6 +231,18 @@ func (s *Server) take(nc net.Conn) {
 		defer s.forget(c)
 		c.serve(s.ctx)
 	})
+}
+
+// fullLocked is the bound that one more connection of an address would break; "": none.
+func (s *Server) fullLocked(ip string) (bound string, most int) {
+	live := s.live.Load()
+	switch {
+	case len(s.conns) >= live.MaxConnections:
+		return "max.connections", live.MaxConnections
+	case s.perIP[ip] >= live.MaxConnectionsPerIP:
+		return "max.connections.per.ip", live.MaxConnectionsPerIP
+	}
+	return "", 0
 }
 
 // ipOf is the address that a connection comes from.
@@ -299,6 +309,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	err := errors.Join(ctx.Err(), s.Close())
 	<-done
 	return err
+}
+
+// Draining reports that the server takes nothing new.
+func (s *Server) Draining() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
 }
 
 // stop ends reading.

@@ -128,7 +128,7 @@ func (w *wire) receive(resp kmsg.Response) int32 {
 	if _, err := io.ReadFull(w.nc, b); err != nil {
 		w.t.Fatal(err)
 	}
-	if resp.IsFlexible() && resp.Key() != apiVersionsKey {
+	if resp.IsFlexible() && resp.Key() != kmsg.ApiVersions.Int16() {
 		b = b[1:]
 	}
 	if err := resp.ReadFrom(b); err != nil {

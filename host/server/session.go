@@ -237,3 +237,10 @@ type answered struct {
 	taken         bool // of the budget
 	hw, lso, from int64
 }
+
+// size counts the sessions and their partitions.
+func (ss *sessions) size() (sessions, partitions int) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return len(ss.byID), ss.partitions
+}

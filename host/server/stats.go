@@ -73,15 +73,15 @@ type counts struct {
 }
 
 // knownCodes are codes that are answered here, so that they are counted from zero.
-var knownCodes = map[int16][]reader.Code{
-	1: {reader.UnknownServerError, reader.OffsetOutOfRange, reader.CorruptMessage, reader.UnknownTopicOrPartition, reader.NotLeaderOrFollower, reader.RequestTimedOut,
+var knownCodes = map[kmsg.Key][]reader.Code{
+	kmsg.Fetch: {reader.UnknownServerError, reader.OffsetOutOfRange, reader.CorruptMessage, reader.UnknownTopicOrPartition, reader.NotLeaderOrFollower, reader.RequestTimedOut,
 		reader.KafkaStorageError, reader.Code(fetchSessionIDNotFound), reader.Code(invalidFetchSessionEpoch), reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch,
 		reader.UnknownTopicID, reader.Code(fetchSessionTopicIDError), reader.OffsetMovedToTiered, topicDenied},
-	2: {reader.UnknownServerError, reader.CorruptMessage, reader.UnknownTopicOrPartition, reader.NotLeaderOrFollower, reader.RequestTimedOut, reader.UnsupportedVersion,
+	kmsg.ListOffsets: {reader.UnknownServerError, reader.CorruptMessage, reader.UnknownTopicOrPartition, reader.NotLeaderOrFollower, reader.RequestTimedOut, reader.UnsupportedVersion,
 		reader.Code(invalidRequest), reader.KafkaStorageError, reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch, topicDenied},
-	3:  {reader.UnknownTopicOrPartition, reader.UnknownTopicID, topicDenied},
-	0:  {reader.Code(policyViolation)},
-	23: {reader.UnknownTopicOrPartition, reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch, topicDenied},
+	kmsg.Metadata:             {reader.UnknownTopicOrPartition, reader.UnknownTopicID, topicDenied},
+	kmsg.Produce:              {reader.Code(policyViolation)},
+	kmsg.OffsetForLeaderEpoch: {reader.UnknownTopicOrPartition, reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch, topicDenied},
 }
 
 func newCounts(apis map[int16]*api) *counts {
@@ -89,7 +89,7 @@ func newCounts(apis map[int16]*api) *counts {
 	c.clients.Max = clientsMax
 	for key := range apis {
 		c.took[key] = &tally.Histogram{}
-		for _, code := range knownCodes[key] {
+		for _, code := range knownCodes[kmsg.Key(key)] {
 			c.failures.At(failure{key, int16(code)})
 		}
 	}
@@ -235,28 +235,4 @@ func (c *counts) forgetIdle(now time.Time) {
 	idle := map[string]bool{}
 	c.clients.Each(func(id string, n *clientCounts) { idle[id] = now.Sub(time.Unix(n.last.Load(), 0)) > clientIdle })
 	c.clients.Keep(func(id string) bool { return !idle[id] })
-}
-
-// Draining reports that the server takes nothing new.
-func (s *Server) Draining() bool {
-	select {
-	case <-s.draining:
-		return true
-	default:
-		return false
-	}
-}
-
-// bytes is what clients have not taken.
-func (u *unsent) bytes() int64 {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.total
-}
-
-// size counts the sessions and their partitions.
-func (ss *sessions) size() (sessions, partitions int) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	return len(ss.byID), ss.partitions
 }

@@ -100,3 +100,10 @@ func (u *unsent) remove(c *conn) (shed bool) {
 	}
 	return p.shed
 }
+
+// bytes is what clients have not taken.
+func (u *unsent) bytes() int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.total
+}
