@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,12 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/replay"
 	"github.com/rsmhost/rsmhost/host/server"
-	"github.com/rsmhost/rsmhost/internal/certificates"
 )
 
 // recordAll records all topics of a server.
@@ -137,27 +134,10 @@ func TestRecordCommand(t *testing.T) {
 
 // TestSecuredServers: record and test --against log in to a server that asks for TLS and SASL, as a file of properties says.
 func TestSecuredServers(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, content string) string {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	passwd := exec.Command(artifacts(t).host, "passwd", "alice")
-	passwd.Stdin = strings.NewReader("wonderland\n")
-	users, err := passwd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ca := certificates.New(t, "authority")
-	cert, key := ca.Make(pkix.Name{CommonName: "server"}, time.Now().Add(time.Hour))
-	s := startServe(t, "txn", "--tls-cert", write("cert", string(cert)), "--tls-key", write("key", string(key)), "--sasl-users", write("users", string(users)))
+	s, dir := startSecured(t, "")
 	properties := func(mechanism, password string) string {
-		return write(mechanism+password, "security.protocol=SASL_SSL\nsasl.mechanism="+mechanism+"\nsasl.jaas.config=Module required username=\"alice\" password=\""+password+
-			"\";\nssl.truststore.type=PEM\nssl.truststore.location="+write("ca", string(ca.PEM))+"\n")
+		return writeFile(t, dir, mechanism+password, "security.protocol=SASL_SSL\nsasl.mechanism="+mechanism+"\nsasl.jaas.config=Module required username=\"alice\" password=\""+password+
+			"\";\nssl.truststore.type=PEM\nssl.truststore.location="+filepath.Join(dir, "ca")+"\n")
 	}
 	run := func(args ...string) (string, error) {
 		out, err := exec.Command(artifacts(t).host, args...).CombinedOutput()
@@ -173,7 +153,11 @@ func TestSecuredServers(t *testing.T) {
 			t.Errorf("%s: a wrong password: %v: %s", mechanism, err, out)
 		}
 	}
-	out, err := run("test", "--bootstrap", servedFixture(t, "txn", true), "--against", s.address, "--against-config", properties("PLAIN", "wonderland"), "-t", "payments")
+	out, err := run("record", "--bootstrap", s.address, "-t", "payments")
+	if err == nil || !strings.Contains(out, "no answer: EOF: it may ask for TLS or SASL, for which nothing is configured here") {
+		t.Errorf("nothing configured: %v: %s", err, out)
+	}
+	out, err = run("test", "--bootstrap", servedFixture(t, "txn", true), "--against", s.address, "--against-config", properties("PLAIN", "wonderland"), "-t", "payments")
 	if err != nil || !strings.Contains(out, "2 equal, 0 different") {
 		t.Errorf("%v: %s", err, out)
 	}

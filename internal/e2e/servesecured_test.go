@@ -21,17 +21,11 @@ import (
 	"github.com/rsmhost/rsmhost/internal/certificates"
 )
 
-// TestServeSecured: the command with TLS, users that passwd made, and rules. Who is let in reads both tiers as they were
-// recorded; no secret and no path of one is told.
-func TestServeSecured(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name string, content []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+// startSecured starts the command on the fixture txn with TLS and the user alice, whose password is wonderland. acl is the
+// text of the rules; empty: none. It gives the folder of the files that it was given; "ca" is there for clients.
+func startSecured(t *testing.T, acl string) (s *serveCommand, dir string) {
+	t.Helper()
+	dir = t.TempDir()
 	passwd := exec.Command(artifacts(t).host, "passwd", "alice")
 	passwd.Stdin = strings.NewReader("wonderland\n")
 	users, err := passwd.Output()
@@ -40,10 +34,35 @@ func TestServeSecured(t *testing.T) {
 	}
 	ca := certificates.New(t, "authority")
 	cert, key := ca.Make(pkix.Name{CommonName: "server"}, time.Now().Add(time.Hour))
-	s := startServe(t, "txn", "--tls-cert", write("cert", cert), "--tls-key", write("key", key), "--sasl-users", write("users", users),
-		"--acl", write("acl", []byte("User:alice read topic:payments\nUser:alice describe cluster\n")))
+	writeFile(t, dir, "ca", string(ca.PEM))
+	flags := []string{"--tls-cert", writeFile(t, dir, "cert", string(cert)), "--tls-key", writeFile(t, dir, "key", string(key)),
+		"--sasl-users", writeFile(t, dir, "users", string(users))}
+	if acl != "" {
+		flags = append(flags, "--acl", writeFile(t, dir, "acl", acl))
+	}
+	return startServe(t, "txn", flags...), dir
+}
+
+// writeFile writes a file into a folder, and gives its path.
+func writeFile(t *testing.T, dir, name, content string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestServeSecured: the command with TLS, users that passwd made, and rules. Who is let in reads both tiers as they were
+// recorded; no secret and no path of one is told.
+func TestServeSecured(t *testing.T) {
+	s, dir := startSecured(t, "User:alice read topic:payments\nUser:alice describe cluster\n")
+	ca, err := os.ReadFile(filepath.Join(dir, "ca"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca.PEM)
+	roots.AppendCertsFromPEM(ca)
 	with := func(password string, o ...kgo.Opt) *kgo.Client {
 		return client(t, s.address, append(o, kgo.DialTLSConfig(&tls.Config{RootCAs: roots}), kgo.RetryTimeout(time.Second),
 			kgo.SASL(scram.Auth{User: "alice", Pass: password}.AsSha512Mechanism()))...)
