@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/binary"
 	"net"
 	"runtime"
@@ -138,47 +137,6 @@ func TestLargeProduce(t *testing.T) {
 			}
 		}
 	}
-}
-
-// FuzzConnection sends bytes to a server: whatever they are, the connection ends in time and the server lives on.
-func FuzzConnection(f *testing.F) {
-	for key, a := range serve(f, local, Options{}).apis {
-		q := kmsg.RequestForKey(key)
-		q.SetVersion(a.max)
-		f.Add(frame(q, 1))
-		q.SetVersion(a.min)
-		f.Add(append(frame(q, 1), frame(q, 2)...))
-	}
-	f.Add([]byte{0x7f, 0xff, 0xff, 0xff})
-	h, err := host.Open(context.Background(), host.Config{LogDirs: []string{local}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { h.Close() })
-	q := kmsg.NewPtrFetchRequest()
-	q.Version = 12
-	q.Topics = []kmsg.FetchRequestTopic{{Topic: h.Topics()[0].Name, Partitions: []kmsg.FetchRequestTopicPartition{kmsg.NewFetchRequestTopicPartition()}}}
-	f.Add(frame(q, 3))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := New(Options{Host: h, ReadTimeout: 10 * time.Millisecond, IdleTimeout: 10 * time.Millisecond, WriteTimeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ours, theirs := net.Pipe()
-		s.take(theirs)
-		go func() {
-			defer ours.Close()
-			ours.Write(b) // the server may close first
-		}()
-		buf := make([]byte, 4096)
-		for err == nil {
-			_, err = ours.Read(buf)
-		}
-		s.Close()
-		if n := s.Connections(); n != 0 {
-			t.Errorf("%d connections are left", n)
-		}
-	})
 }
 
 // TestSlowReadersShareMemory: where a fetch waits for memory, the client that takes nothing for the longest time loses its
