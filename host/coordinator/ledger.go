@@ -36,7 +36,7 @@ func (l *ledger) hold(key string, h holding, now time.Time) bool {
 	}
 	grows := h.bytes - l.held[key].bytes
 	if l.bytes+grows > maxMemberData {
-		l.expire(now)
+		l.expireLocked(now)
 		grows = h.bytes - l.held[key].bytes
 	}
 	if grows > 0 && l.bytes+grows > maxMemberData {
@@ -48,8 +48,8 @@ func (l *ledger) hold(key string, h holding, now time.Time) bool {
 	return true
 }
 
-// expire lets go of the members whose session ended. The ledger is locked.
-func (l *ledger) expire(now time.Time) {
+// expireLocked lets go of the members whose session ended.
+func (l *ledger) expireLocked(now time.Time) {
 	for key, h := range l.held {
 		if h.until.Before(now) {
 			l.bytes -= h.bytes

@@ -130,11 +130,11 @@ func (c *Coordinator) sync() error {
 	for _, t := range d.named {
 		r.byName[t.Name].ID, r.byID[t.ID] = t.ID, r.byName[t.Name]
 	}
-	return errors.Join(c.remove(d.gone), c.create(d.made), c.grow(d.grown))
+	return errors.Join(c.removeLocked(d.gone), c.createLocked(d.made), c.growLocked(d.grown))
 }
 
-// remove deletes topics in kfake. The registry is locked.
-func (c *Coordinator) remove(names []string) error {
+// removeLocked deletes topics in kfake. The registry is locked, as for the next two.
+func (c *Coordinator) removeLocked(names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -157,8 +157,8 @@ func (c *Coordinator) remove(names []string) error {
 	return errors.Join(errs...)
 }
 
-// create makes topics in kfake. The registry is locked.
-func (c *Coordinator) create(topics []Topic) error {
+// createLocked makes topics in kfake.
+func (c *Coordinator) createLocked(topics []Topic) error {
 	if len(topics) == 0 {
 		return nil
 	}
@@ -190,8 +190,8 @@ func (c *Coordinator) create(topics []Topic) error {
 	return errors.Join(errs...)
 }
 
-// grow adds partitions in kfake. The registry is locked.
-func (c *Coordinator) grow(topics []Topic) error {
+// growLocked adds partitions in kfake.
+func (c *Coordinator) growLocked(topics []Topic) error {
 	if len(topics) == 0 {
 		return nil
 	}

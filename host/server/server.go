@@ -210,19 +210,28 @@ func (s *Server) Serve(l net.Listener) error {
 
 // take serves a connection, or closes it where there are too many.
 func (s *Server) take(nc net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.counts.accepted.Add(1)
-	ip := ipOf(nc)
-	if s.stopped {
-		nc.Close()
+	bound, most, taken := s.begin(nc)
+	if taken {
 		return
 	}
-	if bound, most := s.fullLocked(ip); bound != "" {
+	nc.Close()
+	if bound != "" {
 		s.counts.refused.Add(1)
 		s.log.Warn("a connection is closed at once: there are too many", "from", nc.RemoteAddr().String(), "max", most, "of", bound)
-		nc.Close()
-		return
+	}
+}
+
+// begin begins to serve a connection, unless the server was stopped or there are too many: bound is the key that says so.
+func (s *Server) begin(nc net.Conn) (bound string, most int, taken bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return "", 0, false
+	}
+	ip := ipOf(nc)
+	if bound, most = s.fullLocked(ip); bound != "" {
+		return bound, most, false
 	}
 	c := newConn(s, nc)
 	s.conns[c] = struct{}{}
@@ -231,6 +240,7 @@ func (s *Server) take(nc net.Conn) {
 		defer s.forget(c)
 		c.serve(s.ctx)
 	})
+	return "", 0, true
 }
 
 // fullLocked is the bound that one more connection of an address would break; "": none.
