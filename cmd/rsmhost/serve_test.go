@@ -41,7 +41,7 @@ func TestCheckPublic(t *testing.T) {
 		"SASL":                        {access.Options{UsersFile: users}, "0.0.0.0:0", "passwords of PLAIN can be read", "=SASL_PLAINTEXT -X sasl.mechanism=SCRAM-SHA-512"},
 		"SASL, loopback":              {access.Options{UsersFile: users}, "127.0.0.1:0", "", "=SASL_PLAINTEXT "},
 		"SCRAM":                       {access.Options{UsersFile: users, Mechanisms: []string{access.ScramSHA256}}, "0.0.0.0:0", "", "=SASL_PLAINTEXT -X sasl.mechanism=SCRAM-SHA-256"},
-		"SASL over TLS":               {access.Options{UsersFile: users, CertFile: certFile, KeyFile: keyFile}, "0.0.0.0:0", "", "=SASL_SSL "},
+		"SASL over TLS":               {access.Options{UsersFile: users, CertFile: certFile, KeyFile: keyFile}, "0.0.0.0:0", "", "=SASL_SSL -X sasl.mechanism=PLAIN "},
 		"an address that is none":     {access.Options{}, "nowhere", "missing port", ""},
 		"rules that nobody can prove": {access.Options{RulesFile: users}, "0.0.0.0:0", "nobody is asked who he is", ""},
 	} {
