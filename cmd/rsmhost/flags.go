@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/config"
@@ -134,11 +135,15 @@ func limitHeap(memoryMax int64) {
 	}
 }
 
-// openAccess reads who may connect and what it may do.
+// openAccess reads who may connect and what it may do. Rules under which no client may do anything are refused.
 func openAccess(conf *config.Config, log *slog.Logger) (*access.Access, error) {
 	o := conf.Access()
 	o.Log = log
-	return access.New(o)
+	who, err := access.New(o)
+	if err == nil && !who.Identifies() && !who.Rules().Knows(access.Anonymous) {
+		err = abi.Errorf("configure", "acl", abi.Invalid, "nobody is asked who he is, and no rule is about * or %s, which all clients are then: give sasl-users, tls-client-ca, or such a rule", access.Anonymous)
+	}
+	return who, err
 }
 
 func logger(w io.Writer, conf *config.Config) *slog.Logger { return loggerAt(w, conf, logLevel(conf)) }

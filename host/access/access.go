@@ -121,6 +121,9 @@ func (a *Access) Authenticates() bool {
 // Encrypts reports that connections are TLS.
 func (a *Access) Encrypts() bool { return a != nil && a.identity != nil }
 
+// Identifies reports that some clients at least can prove who they are.
+func (a *Access) Identifies() bool { return a.SASL() || a.Encrypts() && a.o.ClientCAFile != "" }
+
 // SASL reports that clients authenticate by it.
 func (a *Access) SASL() bool { return a != nil && a.users != nil }
 

@@ -148,6 +148,9 @@ func (r *Rules) Allow(who Principal, op Operation, kind Kind, name string) bool 
 	return r == nil || allowed(r.of[who], op, kind, name) || allowed(r.of[anyone], op, kind, name)
 }
 
+// Knows reports that some rule is about a principal, or about everybody. Nil rules know everybody.
+func (r *Rules) Knows(who Principal) bool { return r == nil || len(r.of[who])+len(r.of[anyone]) > 0 }
+
 func allowed(rules []rule, op Operation, kind Kind, name string) bool {
 	for i := range rules {
 		if one := &rules[i]; one.kind == kind && (one.op == op || op == Describe) && matches(one.pattern, name) {

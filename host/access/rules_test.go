@@ -67,6 +67,14 @@ func TestAllow(t *testing.T) {
 	if !none.Allow(Anonymous, Read, Topic, "x") {
 		t.Error("no rules deny something")
 	}
+	if !none.Knows("User:x") || !r.Knows(Anonymous) || !r.Knows("User:ops") {
+		t.Error("who has rules is not known")
+	}
+	for text, want := range map[string]bool{"": false, "User:a read topic:x": false, "User:a read topic:x\nUser:ANONYMOUS read topic:y": true, "* read topic:y": true} {
+		if r, err := ParseRules([]byte(text)); err != nil || r.Knows(Anonymous) != want {
+			t.Errorf("%q: %v, want %t", text, err, want)
+		}
+	}
 	if empty, err := ParseRules(nil); err != nil || empty.Allow("User:alice", Describe, Topic, "x") {
 		t.Errorf("an empty file allows something, or is refused: %v", err)
 	}
