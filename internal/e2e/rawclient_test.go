@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -66,10 +67,16 @@ func fetchByName(topic string, partitionMax int32, partitions ...int32) *kmsg.Fe
 	return q
 }
 
+// errStillRead is REPLICA_NOT_AVAILABLE: the server still reads what tells of a partition, and a client asks again.
+var errStillRead = errors.New("not all of this partition is known yet")
+
 // received counts the bytes of records of an answer, each of whose partitions must be good.
 func received(resp kmsg.Response) (bytes int64, err error) {
 	for _, t := range resp.(*kmsg.FetchResponse).Topics {
 		for _, p := range t.Partitions {
+			if p.ErrorCode == 9 {
+				return bytes, errStillRead
+			}
 			if p.ErrorCode != 0 {
 				return bytes, fmt.Errorf("%s-%d: error %d", t.Topic, p.Partition, p.ErrorCode)
 			}
