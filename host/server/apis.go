@@ -23,10 +23,7 @@ const (
 	invalidRequest             int16 = 42
 	policyViolation            int16 = 44
 	saslAuthenticationFailed   int16 = 58
-	fetchSessionIDNotFound     int16 = 70
-	invalidFetchSessionEpoch   int16 = 71
 	unknownTopicID             int16 = 100
-	fetchSessionTopicIDError   int16 = 106
 	unsupportedEndpointType    int16 = 115
 )
 

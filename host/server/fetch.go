@@ -9,6 +9,7 @@ import (
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/reader"
+	"github.com/rsmhost/rsmhost/host/server/fetchsession"
 )
 
 // reframedSince is the version of Fetch from which on records of before magic 2 are sent as batches of magic 2: librdkafka
@@ -19,14 +20,14 @@ const reframedSince = 12
 // comes or the client's wait is over.
 func fetch(ctx context.Context, c *conn, req *request, q *kmsg.FetchRequest) (*fetchReply, error) {
 	resp := &fetchReply{FetchResponse: kmsg.NewPtrFetchResponse()}
-	parts, sess, code := c.s.sessions.begin(q)
+	parts, sess, code := c.s.sessions.Begin(q)
 	if code != 0 {
 		resp.ErrorCode = code
 		c.s.log.Info("fetch session", "request", req.id, "client", short(req.client), "session", q.SessionID, "epoch", q.SessionEpoch, "code", code)
 		return resp, nil
 	}
 	if sess != nil {
-		resp.SessionID = sess.id
+		resp.SessionID = sess.ID()
 	}
 	f := &fetching{c: c, req: req, q: q, parts: parts}
 	data := f.run(ctx)
@@ -37,7 +38,7 @@ func fetch(ctx context.Context, c *conn, req *request, q *kmsg.FetchRequest) (*f
 		told[i] = true
 	}
 	if sess != nil {
-		told = c.s.sessions.end(sess, q.SessionEpoch > 0, parts, summary(data))
+		told = c.s.sessions.End(sess, q.SessionEpoch > 0, parts, summary(data))
 	}
 	f.fill(resp, data, told)
 	return resp, nil
@@ -48,7 +49,7 @@ type fetching struct {
 	c     *conn
 	req   *request
 	q     *kmsg.FetchRequest
-	parts []wanted
+	parts []fetchsession.Partition
 }
 
 // ask is the request for the reader.
@@ -59,9 +60,9 @@ func (f *fetching) ask() *reader.FetchRequest {
 		out.ReplicaID = f.q.ReplicaState.ID
 	}
 	for _, p := range f.parts {
-		out.Partitions = append(out.Partitions, reader.FetchPartition{Topic: p.key.topic, TopicID: p.key.id, Partition: p.key.partition,
-			Offset: p.ask.FetchOffset, CurrentLeaderEpoch: p.ask.CurrentLeaderEpoch, LastFetchedEpoch: p.ask.LastFetchedEpoch,
-			MaxBytes: int64(p.ask.PartitionMaxBytes)})
+		out.Partitions = append(out.Partitions, reader.FetchPartition{Topic: p.Key.Topic, TopicID: p.Key.ID, Partition: p.Key.Partition,
+			Offset: p.Ask.FetchOffset, CurrentLeaderEpoch: p.Ask.CurrentLeaderEpoch, LastFetchedEpoch: p.Ask.LastFetchedEpoch,
+			MaxBytes: int64(p.Ask.PartitionMaxBytes)})
 	}
 	return out
 }
@@ -109,13 +110,13 @@ func enough(data *reader.FetchResponse, minBytes int64) bool {
 	return n >= minBytes
 }
 
-func summary(data *reader.FetchResponse) []answered {
-	out := make([]answered, len(data.Partitions))
+func summary(data *reader.FetchResponse) []fetchsession.Answered {
+	out := make([]fetchsession.Answered, len(data.Partitions))
 	for i := range data.Partitions {
 		p := &data.Partitions[i]
 		failed, some := p.Code != reader.None, p.Size() > 0
-		out[i] = answered{news: failed || p.Diverging != nil || some, failed: failed, taken: p.Late || some,
-			hw: p.HighWatermark, lso: p.LastStableOffset, from: p.LogStartOffset}
+		out[i] = fetchsession.Answered{News: failed || p.Diverging != nil || some, Failed: failed, Taken: p.Late || some,
+			HighWatermark: p.HighWatermark, LastStable: p.LastStableOffset, LogStart: p.LogStartOffset}
 	}
 	return out
 }
@@ -128,11 +129,11 @@ func (f *fetching) fill(resp *fetchReply, data *reader.FetchResponse, told []boo
 			continue
 		}
 		p := &data.Partitions[i]
-		key := f.parts[i].key
-		if n := len(resp.Topics); n == 0 || resp.Topics[n-1].Topic != key.topic || resp.Topics[n-1].TopicID != key.id {
-			resp.Topics = append(resp.Topics, kmsg.FetchResponseTopic{Topic: key.topic, TopicID: key.id})
+		key := f.parts[i].Key
+		if n := len(resp.Topics); n == 0 || resp.Topics[n-1].Topic != key.Topic || resp.Topics[n-1].TopicID != key.ID {
+			resp.Topics = append(resp.Topics, kmsg.FetchResponseTopic{Topic: key.Topic, TopicID: key.ID})
 		}
-		if byID && key.id == (abi.UUID{}) { // the reader takes it for a topic without a name
+		if byID && key.ID == (abi.UUID{}) { // the reader takes it for a topic without a name
 			p = &reader.PartitionData{Code: reader.UnknownTopicID, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, Aborted: []reader.AbortedTransaction{}}
 		}
 		records, err := f.records(p)
@@ -141,7 +142,7 @@ func (f *fetching) fill(resp *fetchReply, data *reader.FetchResponse, told []boo
 			p = &reader.PartitionData{Code: reader.CorruptMessage, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1}
 		}
 		one := partition(p)
-		one.Partition = key.partition
+		one.Partition = key.Partition
 		if p.Leader != nil && f.req.version >= 16 && len(resp.Brokers) == 0 {
 			resp.Brokers = []kmsg.FetchResponseBroker{{NodeID: f.c.s.node, Host: f.c.address.host, Port: f.c.address.port}}
 		}

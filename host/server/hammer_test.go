@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rsmhost/rsmhost/host/server/fetchsession"
 	"github.com/rsmhost/rsmhost/internal/hammer"
 )
 
@@ -28,7 +29,7 @@ func TestManyClients(t *testing.T) {
 		case 0: // one session, which all use
 			q.SessionID, q.SessionEpoch = shared, int32(1+n)
 			resp := ask[*kmsg.FetchResponse](w, q, 18)
-			if c := resp.ErrorCode; c != 0 && c != invalidFetchSessionEpoch {
+			if c := resp.ErrorCode; c != 0 && c != fetchsession.InvalidEpoch {
 				t.Errorf("session: code %d", c)
 			}
 		case 1: // gone before the answer

@@ -19,6 +19,7 @@ import (
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/coordinator"
+	"github.com/rsmhost/rsmhost/host/server/fetchsession"
 )
 
 // Options of a Server. Only Host is required.
@@ -103,7 +104,7 @@ type Server struct {
 	node     int32
 	address  hostPort // advertised; empty: the connection's own
 	apis     map[int16]*api
-	sessions *sessions
+	sessions *fetchsession.Cache
 	counts   *counts
 	live     atomic.Pointer[Live] // in place of what Options has of it
 	unsent   *unsent
@@ -139,7 +140,7 @@ type hostPort struct {
 func New(o Options) (*Server, error) {
 	o.setDefaults()
 	_, memory := o.Host.MemoryInUse()
-	s := &Server{o: o, unsent: newUnsent(memory), host: o.Host, log: o.Log, node: o.Host.NodeID(), sessions: newSessions(),
+	s := &Server{o: o, unsent: newUnsent(memory), host: o.Host, log: o.Log, node: o.Host.NodeID(), sessions: fetchsession.New(),
 		draining: make(chan struct{}), parsing: make(chan struct{}, 1),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, perIP: map[string]int{},
 		queued: semaphore.NewWeighted(o.MaxQueuedBytes), tls: o.Access.TLS()}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/reader"
+	"github.com/rsmhost/rsmhost/host/server/fetchsession"
 	"github.com/rsmhost/rsmhost/host/tally"
 )
 
@@ -75,8 +76,8 @@ type counts struct {
 // knownCodes are codes that are answered here, so that they are counted from zero.
 var knownCodes = map[kmsg.Key][]reader.Code{
 	kmsg.Fetch: {reader.UnknownServerError, reader.OffsetOutOfRange, reader.CorruptMessage, reader.UnknownTopicOrPartition, reader.NotLeaderOrFollower, reader.RequestTimedOut,
-		reader.KafkaStorageError, reader.Code(fetchSessionIDNotFound), reader.Code(invalidFetchSessionEpoch), reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch,
-		reader.UnknownTopicID, reader.Code(fetchSessionTopicIDError), reader.OffsetMovedToTiered, topicDenied},
+		reader.KafkaStorageError, reader.Code(fetchsession.IDNotFound), reader.Code(fetchsession.InvalidEpoch), reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch,
+		reader.UnknownTopicID, reader.Code(fetchsession.TopicIDError), reader.OffsetMovedToTiered, topicDenied},
 	kmsg.ListOffsets: {reader.UnknownServerError, reader.CorruptMessage, reader.UnknownTopicOrPartition, reader.NotLeaderOrFollower, reader.RequestTimedOut, reader.UnsupportedVersion,
 		reader.Code(invalidRequest), reader.KafkaStorageError, reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch, topicDenied},
 	kmsg.Metadata:             {reader.UnknownTopicOrPartition, reader.UnknownTopicID, topicDenied},
@@ -209,7 +210,7 @@ func (s *Server) Stats() Stats {
 		out.Denied[kind.String()] = c.denied[kind].Load()
 	}
 	out.UnsentBytes = s.unsent.bytes()
-	out.Sessions, out.SessionPartitions = s.sessions.size()
+	out.Sessions, out.SessionPartitions = s.sessions.Size()
 	for key, h := range c.took {
 		out.Requests[kmsg.NameForKey(key)] = RequestStats{h.Durations(), map[string]int64{}}
 	}

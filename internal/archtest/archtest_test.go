@@ -25,7 +25,7 @@ const imports = `
 	abi < host/coordinator < host/server
 	abi, abi/packing < abi/conformance < cmd/...    abi/sdk < cmd/..., examples/...    host/plugin/wasm < internal/tools/...
 
-	abi < host/access < host/server
+	abi < host/access < host/server    abi < host/server/fetchsession < host/server
 	std < internal/archtest, internal/hammer, internal/golden, internal/modulecache, internal/gobuild, internal/randomops, internal/certificates    host/format < internal/kafkabytes < internal/memrsm
 	std < internal/planted < host/rlmm, host/reader
 	std < host/tally < host/trace, host/budget, host/grant    std < host/admin < cmd/...    host/server < host/metrics < cmd/..., internal/e2e
@@ -50,28 +50,29 @@ var testImports = map[string][]string{
 
 // modules is which third-party modules each room may use.
 var modules = map[string][]string{
-	"abi/abipb":               {"google.golang.org/protobuf", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc"},
-	"abi/sdk":                 {"google.golang.org/protobuf", "google.golang.org/grpc", "golang.org/x/sys"},
-	"abi/packing":             {"github.com/klauspost/compress"},
-	"host/format":             {"github.com/klauspost/compress", "github.com/pierrec/lz4/v4"}, // codecs
-	"host/transfer":           {"github.com/hashicorp/golang-lru/v2", "github.com/klauspost/compress", "golang.org/x/sync"},
-	"host/indexcache":         {"github.com/hashicorp/golang-lru/v2", "golang.org/x/sync"},
-	"host/reader":             {"github.com/hashicorp/golang-lru/v2", "golang.org/x/sync"},
-	"host/rlmm":               {"go.etcd.io/bbolt"},
-	"host/plugin":             {"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text", "github.com/goccy/go-yaml"},
-	"host/plugin/process":     {"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys"},
-	"host/plugin/wasm":        {"github.com/tetratelabs/wazero", "golang.org/x/sys"},
-	"host/access":             {"github.com/xdg-go/scram", "github.com/xdg-go/stringprep"},
-	"host/server":             {"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kmsg", "golang.org/x/sync"},
-	"host/coordinator":        {"github.com/twmb/franz-go/pkg/kfake", "github.com/twmb/franz-go/pkg/kmsg"},
-	"host/replay":             {"github.com/twmb/franz-go/pkg/kmsg", "github.com/twmb/franz-go/pkg/sasl", "github.com/twmb/franz-go/pkg/kerr"}, // its client
-	"host/metrics":            {"github.com/prometheus/client_golang"},
-	"host/config":             {"github.com/goccy/go-yaml"},
-	"plugins/s3":              {"github.com/aws/aws-sdk-go-v2"},
-	"plugins/gcs":             {"cloud.google.com/go"},
-	"cmd/rsmhost":             {"github.com/urfave/cli/v2", "golang.org/x/term"},
-	"internal/tools/wasmpack": {"github.com/tetratelabs/wazero"},
-	"examples/consume":        {"github.com/twmb/franz-go"},
+	"abi/abipb":                {"google.golang.org/protobuf", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc"},
+	"abi/sdk":                  {"google.golang.org/protobuf", "google.golang.org/grpc", "golang.org/x/sys"},
+	"abi/packing":              {"github.com/klauspost/compress"},
+	"host/format":              {"github.com/klauspost/compress", "github.com/pierrec/lz4/v4"}, // codecs
+	"host/transfer":            {"github.com/hashicorp/golang-lru/v2", "github.com/klauspost/compress", "golang.org/x/sync"},
+	"host/indexcache":          {"github.com/hashicorp/golang-lru/v2", "golang.org/x/sync"},
+	"host/reader":              {"github.com/hashicorp/golang-lru/v2", "golang.org/x/sync"},
+	"host/rlmm":                {"go.etcd.io/bbolt"},
+	"host/plugin":              {"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text", "github.com/goccy/go-yaml"},
+	"host/plugin/process":      {"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys"},
+	"host/plugin/wasm":         {"github.com/tetratelabs/wazero", "golang.org/x/sys"},
+	"host/access":              {"github.com/xdg-go/scram", "github.com/xdg-go/stringprep"},
+	"host/server":              {"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kmsg", "golang.org/x/sync"},
+	"host/server/fetchsession": {"github.com/twmb/franz-go/pkg/kmsg"},
+	"host/coordinator":         {"github.com/twmb/franz-go/pkg/kfake", "github.com/twmb/franz-go/pkg/kmsg"},
+	"host/replay":              {"github.com/twmb/franz-go/pkg/kmsg", "github.com/twmb/franz-go/pkg/sasl", "github.com/twmb/franz-go/pkg/kerr"}, // its client
+	"host/metrics":             {"github.com/prometheus/client_golang"},
+	"host/config":              {"github.com/goccy/go-yaml"},
+	"plugins/s3":               {"github.com/aws/aws-sdk-go-v2"},
+	"plugins/gcs":              {"cloud.google.com/go"},
+	"cmd/rsmhost":              {"github.com/urfave/cli/v2", "golang.org/x/term"},
+	"internal/tools/wasmpack":  {"github.com/tetratelabs/wazero"},
+	"examples/consume":         {"github.com/twmb/franz-go"},
 }
 
 // testModules is what any test may use beyond the modules of its room.

@@ -1,0 +1,259 @@
+package fetchsession
+
+import (
+	"container/list"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rsmhost/rsmhost/abi"
+)
+
+const (
+	sessionsMax   = 1000    // max.incremental.fetch.session.cache.slots
+	partitionsMax = 500_000 // of all sessions; a broker has no such bound. See places
+	evictAfter    = 2 * time.Minute
+)
+
+// Error codes of the protocol.
+const (
+	IDNotFound   int16 = 70  // FETCH_SESSION_ID_NOT_FOUND
+	InvalidEpoch int16 = 71  // INVALID_FETCH_SESSION_EPOCH
+	TopicIDError int16 = 106 // FETCH_SESSION_TOPIC_ID_ERROR
+)
+
+// Cache is the sessions of all connections: a client that comes again on another connection goes on. A client that gets
+// none sends whole requests.
+type Cache struct {
+	now func() time.Time
+
+	mu         sync.Mutex // guards what follows, and what is in each session
+	byID       map[int32]*Session
+	used       list.List // *Session, the one that waited longest first
+	partitions int       // of all
+	places     int       // that all take
+}
+
+// Session is what a client asks for again and again. What is in it is the Cache's.
+type Session struct {
+	id       int32
+	epoch    int32 // the next request's
+	topicIDs bool  // partitions are named by topic id
+	last     time.Time
+	order    list.List // *kept; the next answer's bytes go to the first
+	parts    map[Key]*list.Element
+	place    *list.Element // in Cache.used
+	places   int           // that its partitions take
+}
+
+// Key names a partition; the one or the other name is empty.
+type Key struct {
+	Topic     string
+	ID        abi.UUID
+	Partition int32
+}
+
+// places is how many of partitionsMax a partition takes: as many as its name's length asks for. A topic that there
+// is has at most 249 bytes, and takes one; others are asked for too.
+func (k *Key) places() int { return 1 + len(k.Topic)/256 }
+
+// placesOf is what all of them take.
+func placesOf(asked []Partition) (n int) {
+	for i := range asked {
+		n += asked[i].Key.places()
+	}
+	return n
+}
+
+// kept is what was asked for of a partition, and what the client was told last.
+type kept struct {
+	key  Key
+	ask  kmsg.FetchRequestTopicPartition
+	told bool // the rest is what the client knows
+	hw   int64
+	lso  int64
+	from int64 // log start
+}
+
+// New makes a cache without sessions.
+func New() *Cache { return &Cache{now: time.Now, byID: map[int32]*Session{}} }
+
+// Partition is one partition of a fetch, in its order.
+type Partition struct {
+	Key Key
+	Ask kmsg.FetchRequestTopicPartition
+}
+
+// Begin takes a request in and gives what is to be read. sess is nil without a session; a code other than 0 is an answer
+// without partitions. Who has a session calls End once it has the answer.
+func (c *Cache) Begin(q *kmsg.FetchRequest) (parts []Partition, sess *Session, code int16) {
+	asked := partitionsOf(q)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q.SessionEpoch <= 0 || q.Version < 7 { // a whole request: 0 wants a session for what follows, -1 ends one
+		if s := c.byID[q.SessionID]; s != nil && q.Version >= 7 && q.SessionID != 0 {
+			c.dropLocked(s)
+		}
+		if q.Version >= 7 && q.SessionEpoch == 0 && len(asked) > 0 {
+			sess = c.addLocked(asked, q.Version >= 13)
+		}
+		return asked, sess, 0
+	}
+	s := c.byID[q.SessionID]
+	switch {
+	case s == nil:
+		return nil, nil, IDNotFound
+	case s.topicIDs != (q.Version >= 13):
+		return nil, nil, TopicIDError
+	case s.epoch != q.SessionEpoch:
+		return nil, nil, InvalidEpoch
+	}
+	if c.places+placesOf(asked) > partitionsMax {
+		c.dropLocked(s) // it comes again with a whole request
+		return nil, nil, IDNotFound
+	}
+	if s.epoch++; s.epoch < 0 {
+		s.epoch = 1
+	}
+	c.touchLocked(s)
+	for _, w := range asked {
+		c.putLocked(s, w)
+	}
+	c.forgetLocked(s, q)
+	for e := s.order.Front(); e != nil; e = e.Next() {
+		p := e.Value.(*kept)
+		parts = append(parts, Partition{p.key, p.ask})
+	}
+	if len(parts) == 0 {
+		c.dropLocked(s)
+		return nil, nil, 0
+	}
+	return parts, s, 0
+}
+
+// ID is what the client names the session by; above 0.
+func (s *Session) ID() int32 { return s.id }
+
+func partitionsOf(q *kmsg.FetchRequest) []Partition {
+	var out []Partition
+	for i := range q.Topics {
+		t := &q.Topics[i]
+		for _, p := range t.Partitions {
+			if q.Version < 9 {
+				p.CurrentLeaderEpoch = -1
+			}
+			if q.Version < 12 {
+				p.LastFetchedEpoch = -1
+			}
+			out = append(out, Partition{Key{t.Topic, t.TopicID, p.Partition}, p})
+		}
+	}
+	return out
+}
+
+func (c *Cache) addLocked(asked []Partition, topicIDs bool) *Session {
+	wants := placesOf(asked)
+	for len(c.byID) >= sessionsMax || c.places+wants > partitionsMax {
+		oldest := c.used.Front()
+		if oldest == nil || c.now().Sub(oldest.Value.(*Session).last) < evictAfter {
+			return nil
+		}
+		c.dropLocked(oldest.Value.(*Session))
+	}
+	s := &Session{epoch: 1, topicIDs: topicIDs, parts: map[Key]*list.Element{}}
+	for s.id == 0 || c.byID[s.id] != nil {
+		s.id = rand.Int32N(math.MaxInt32)
+	}
+	s.place = c.used.PushBack(s)
+	c.byID[s.id] = s
+	c.touchLocked(s)
+	for _, w := range asked {
+		c.putLocked(s, w)
+	}
+	return s
+}
+
+// putLocked adds a partition, or takes what is asked for anew.
+func (c *Cache) putLocked(s *Session, w Partition) {
+	if e, ok := s.parts[w.Key]; ok {
+		e.Value.(*kept).ask = w.Ask
+		return
+	}
+	s.parts[w.Key] = s.order.PushBack(&kept{key: w.Key, ask: w.Ask})
+	s.places += w.Key.places()
+	c.places += w.Key.places()
+	c.partitions++
+}
+
+func (c *Cache) forgetLocked(s *Session, q *kmsg.FetchRequest) {
+	for _, t := range q.ForgottenTopics {
+		for _, p := range t.Partitions {
+			key := Key{t.Topic, t.TopicID, p}
+			if e, ok := s.parts[key]; ok {
+				s.order.Remove(e)
+				delete(s.parts, key)
+				s.places -= key.places()
+				c.places -= key.places()
+				c.partitions--
+			}
+		}
+	}
+}
+
+func (c *Cache) touchLocked(s *Session) {
+	s.last = c.now()
+	c.used.MoveToBack(s.place)
+}
+
+func (c *Cache) dropLocked(s *Session) {
+	if c.byID[s.id] != s {
+		return
+	}
+	delete(c.byID, s.id)
+	c.used.Remove(s.place)
+	c.places -= s.places
+	c.partitions -= len(s.parts)
+}
+
+// End notes what a client is told, and gives which partitions of the answer it must hear of: of an incremental one those
+// with something new. A partition that took bytes of the budget, or that is not ready, goes to the end of the order: one
+// whose remote read never comes in time must not starve those behind it.
+func (c *Cache) End(s *Session, incremental bool, parts []Partition, answers []Answered) (told []bool) {
+	told = make([]bool, len(parts))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range parts {
+		e, ok := s.parts[parts[i].Key]
+		if !ok {
+			told[i] = true
+			continue
+		}
+		p, a := e.Value.(*kept), &answers[i]
+		told[i] = !incremental || a.News || !p.told || a.HighWatermark != p.hw || a.LastStable != p.lso || a.LogStart != p.from
+		p.told, p.hw, p.lso, p.from = !a.Failed, a.HighWatermark, a.LastStable, a.LogStart
+		if a.Taken {
+			s.order.MoveToBack(e)
+		}
+	}
+	return told
+}
+
+// Answered is what a session keeps of a partition's answer.
+type Answered struct {
+	News          bool // records, an error, a diverging epoch
+	Failed        bool
+	Taken         bool // bytes of the budget, or it is not ready
+	HighWatermark int64
+	LastStable    int64 // offset
+	LogStart      int64 // offset
+}
+
+// Size counts the sessions and their partitions.
+func (c *Cache) Size() (sessions, partitions int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.byID), c.partitions
+}
