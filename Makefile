@@ -58,6 +58,7 @@ soak: ## the same with new seeds, for SOAK; then consumers that read while the p
 lint:
 	@test -z "$$(gofmt -l $(GOFILES))" || { echo "not gofmt-ed:"; gofmt -l $(GOFILES); exit 1; }
 	go vet ./...
+	go vet -tags integration ./internal/e2e
 	go run $(STATICCHECK) ./...
 	go test ./internal/archtest
 
@@ -73,8 +74,9 @@ bench-kafka: build ## rsmhost beside a real Kafka on the same data, in turns; ne
 golden: ## rewrites the transcripts that tests compare with; review them as code
 	go test ./cmd/rsmhost -update
 
-integration: ## what needs more than Go: SHARED (recorded brokers, a real one), Java 17 and Maven
-	@test -d "$(SHARED)/fixtures" || { echo "SHARED=$(SHARED) holds no fixtures/: run make integration SHARED=<the folder with fixtures/ and kafka/>"; exit 1; }
+integration: ## what needs more than Go: SHARED (a real broker, clients), Java 17, Maven, strace, kcat, Python, Node; about 20 minutes
+	@test -d "$(SHARED)/fixtures" || { echo "SHARED=$(SHARED) holds no fixtures/: run make integration SHARED=<the folder with fixtures/, kafka/ and clients/>"; exit 1; }
+	@missing=$$(sh internal/tools/needs.sh); test -z "$$missing" || { echo "make integration needs more than is here (Debian: apt-get install $$missing)"; exit 1; }
 	SHARED="$(abspath $(SHARED))" go test -tags integration -count=1 -timeout 60m -run "TestRealBroker|TestSharedFixtures|TestSendfile|TestClients|TestKafkaTools|TestChangingStore" ./internal/e2e
 
 cover: ## test coverage by package
