@@ -46,10 +46,10 @@ waits() { # until a command succeeds, for at most 20 seconds
 	done
 }
 ended() { ! kill -0 "$server" 2>/dev/null; }
-answered() { [ -s "$work/address" ] || ended; }
+answered() { grep -q 'kcat -b' "$work/log" || ended; } # which is the last that it says
 serve() { # starts a server on a free port; its address is the first line of its stdout
 	echo "\$ rsmhost serve --listen 127.0.0.1:0"
-	: >"$work/address"
+	: >"$work/log"
 	bin/rsmhost serve --listen 127.0.0.1:0 --config examples/rsmhost.yaml --cache-dir "$work/cache" --state-dir "$work/state" >"$work/address" 2>"$work/log" &
 	server=$!
 	waits answered || true
