@@ -57,11 +57,13 @@ func loadFlags(t testing.TB, batch int) []string {
 		batches[i] = kafkabytes.Batch{Base: int64(i * 10), Last: int64(i*10 + 9), Size: batch}
 	}
 	var events []any
+	like := kafkabytes.NewSegment(t, abi.TopicIDPartition{}, 1, batches...) // each of them holds the same
 	for n := range partitions {
 		id := abi.TopicIDPartition{Topic: "far", TopicID: kafkabytes.ID(1), Partition: int32(n)}
-		s := kafkabytes.NewSegment(t, id, 1, batches...)
+		s := *like
+		s.Meta.TopicIDPartition = id
 		binary.BigEndian.PutUint64(s.Meta.SegmentID[:], uint64(n+1))
-		events = append(events, kafkabytes.Finished(s)...)
+		events = append(events, kafkabytes.Finished(&s)...)
 		log, err := kafkalocal.LogPath(&s.Meta)
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +74,7 @@ func loadFlags(t testing.TB, batch int) []string {
 		kafkabytes.WriteFile(t, base+".leader_epoch_checkpoint", s.Epochs)
 		kafkabytes.WriteFile(t, base+".snapshot", kafkabytes.Snapshot())
 		id.Topic, id.TopicID = "near", kafkabytes.ID(2)
-		kafkabytes.WriteLog(t, local, id, kafkabytes.NewSegment(t, id, 2, batches...))
+		kafkabytes.WriteLog(t, local, id, like)
 	}
 	kafkabytes.WriteMetadata(t, meta, events...)
 	return []string{"--metadata", "dir:" + meta, "--log-dir", local, "--plugin", asPlugin(t, far), "--plugin-config", "root=" + remote}

