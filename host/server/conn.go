@@ -111,11 +111,37 @@ func (c *conn) readAll(ctx context.Context) (finish bool) {
 			}
 			return errors.Is(err, errDraining)
 		}
-		select {
-		case c.requests <- req:
-		case <-c.done:
+		if !c.pass(req) {
 			req.forget()
 			return false
+		}
+	}
+}
+
+// lookEvery is how often it is looked whether a client is there that sent all it may before the first answer.
+const lookEvery = time.Second
+
+// pass hands a request to who answers them, and reports false when it is for nobody any more. While it waits nothing is
+// read, so that only a look at the connection can tell that the client went: what it waits for may take as long as the
+// client said, and its place among max.connections would be taken as long.
+func (c *conn) pass(req *request) bool {
+	select {
+	case c.requests <- req:
+		return true
+	default:
+	}
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case c.requests <- req:
+			return true
+		case <-c.done:
+			return false
+		case <-look.C:
+			if hungUp(c.raw) {
+				return false
+			}
 		}
 	}
 }

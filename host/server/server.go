@@ -292,7 +292,7 @@ func (s *Server) shed(n int64) {
 func (s *Server) close(slow []*conn) {
 	s.counts.shed.Add(int64(len(slow)))
 	for _, c := range slow {
-		c.nc.Close()
+		c.raw.Close() // TLS would say goodbye first, to a client that takes nothing, and who needs the memory would wait for it
 	}
 }
 

@@ -62,7 +62,7 @@ var modules = map[string][]string{
 	"host/plugin/process":      {"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys"},
 	"host/plugin/wasm":         {"github.com/tetratelabs/wazero", "golang.org/x/sys"},
 	"host/access":              {"github.com/xdg-go/scram", "github.com/xdg-go/stringprep"},
-	"host/server":              {"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kmsg", "golang.org/x/sync"},
+	"host/server":              {"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kmsg", "golang.org/x/sync", "golang.org/x/sys"},
 	"host/server/fetchsession": {"github.com/twmb/franz-go/pkg/kmsg"},
 	"host/coordinator":         {"github.com/twmb/franz-go/pkg/kfake", "github.com/twmb/franz-go/pkg/kmsg"},
 	"host/replay":              {"github.com/twmb/franz-go/pkg/kmsg", "github.com/twmb/franz-go/pkg/sasl", "github.com/twmb/franz-go/pkg/kerr"}, // its client
