@@ -16,6 +16,7 @@ const (
 	groupIDNotFound           int16 = 69
 	memberIDRequired          int16 = 79
 	unknownTopicID            int16 = 100
+	invalidRegularExpression  int16 = 128
 )
 
 // Refuse is the answer that says code wherever a request that a Coordinator serves can: for all groups, topics and partitions

@@ -202,6 +202,11 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 	if code, why := s.c.admit(q.Group); code != 0 {
 		return Refuse(q, code, why)
 	}
+	if q.SubscribedTopicRegex != nil {
+		if err := checkRegex(*q.SubscribedTopicRegex); err != nil {
+			return Refuse(q, invalidRegularExpression, err.Error())
+		}
+	}
 	if code, why := s.holdSubscription(client, q); code != 0 {
 		return Refuse(q, code, why)
 	}

@@ -1,0 +1,42 @@
+package coordinator
+
+import (
+	"fmt"
+	"regexp/syntax"
+)
+
+const (
+	// maxRegex is the bytes of a subscription's pattern. Kafka has no bound but that of a request.
+	maxRegex = 4096
+	// maxRegexSteps is how much a pattern may be when its repetitions are written out. A name of topics takes some 249 steps.
+	maxRegexSteps = 20_000
+)
+
+// checkRegex refuses a pattern that is dear to compile and to hold: "(...){1000}" is a thousand times what it says, 80 MB of
+// 2 KiB. kfake compiles what it is given, keeps it with the member, and matches each topic with it between all else that
+// it does. What is no pattern at all kfake refuses.
+func checkRegex(pattern string) error {
+	if len(pattern) > maxRegex {
+		return fmt.Errorf("the pattern has %d bytes, and at most %d are taken", len(pattern), maxRegex)
+	}
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	if n := steps(re); n > maxRegexSteps {
+		return fmt.Errorf("the pattern is too large: with its repetitions written out it has %d steps, and at most %d are taken", n, maxRegexSteps)
+	}
+	return nil
+}
+
+// steps is about how many instructions a pattern is compiled to.
+func steps(re *syntax.Regexp) int64 {
+	n := int64(1 + len(re.Rune)) // also of a class, whose ranges an instruction holds
+	for _, sub := range re.Sub {
+		n += steps(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= int64(max(re.Min, re.Max, 1))
+	}
+	return n
+}
