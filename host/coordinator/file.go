@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -127,6 +128,7 @@ type file struct {
 	all   func() []change // what is kept now
 	f     *os.File        // nil: to be written anew
 	lines int             // in it
+	later int             // it is not made smaller before it has so many lines: there was no room for a second file
 }
 
 // openFile opens the file in a directory, which it makes, and passes on what it holds.
@@ -147,8 +149,16 @@ func openFile(dir string, log *slog.Logger, apply func([]change), all func() []c
 		return nil, err
 	}
 	apply(held.changes)
-	return f, f.rewrite()
+	err = f.rewrite()
+	if full(err) { // what was committed is there, and can be told
+		log.Error("there is no room for group offsets: commits are refused until there is", "error", err)
+		return f, nil
+	}
+	return f, err
 }
+
+// full reports that there was no room for a write.
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // setAside keeps a damaged file as it was, and says so.
 func (f *file) setAside(b []byte, held content, log *slog.Logger) error {
@@ -170,8 +180,12 @@ func (f *file) setAside(b []byte, held content, log *slog.Logger) error {
 // append writes changes and syncs them. needed is how many lines a file has that is written anew. After an error it is,
 // without these changes, before anything else is written.
 func (f *file) append(changes []change, needed int) error {
-	if f.f == nil || f.lines > 4*needed+linesSpare || f.lost() {
-		if err := f.rewrite(); err != nil {
+	large := f.f != nil && f.lines > max(4*needed+linesSpare, f.later)
+	if f.f == nil || large || f.lost() {
+		switch err := f.rewrite(); {
+		case large && full(err) && !f.lost(): // there may be room for a line
+			f.later = f.lines + linesSpare
+		case err != nil:
 			return err
 		}
 	}
@@ -203,12 +217,9 @@ func (f *file) lost() bool {
 	return err == nil && !os.SameFile(there, ours) // what is wrong with it, the write says
 }
 
-// rewrite writes the file anew, with what is kept and nothing else, and leaves it open for more.
+// rewrite writes the file anew, with what is kept and nothing else, and leaves it open for more. After an error the one
+// before is as it was.
 func (f *file) rewrite() error {
-	if f.f != nil {
-		f.f.Close()
-		f.f = nil
-	}
 	kept := f.all()
 	b := []byte(fileHead)
 	for _, c := range kept {
@@ -237,7 +248,10 @@ func (f *file) rewrite() error {
 		os.Remove(next)
 		return abi.E("write group offsets", f.path, abi.FileKind(err), err)
 	}
-	f.f, f.lines = n, len(kept)
+	if f.f != nil {
+		f.f.Close()
+	}
+	f.f, f.lines, f.later = n, len(kept), 0
 	return nil
 }
 
