@@ -25,6 +25,7 @@ type holding struct {
 	bytes   int64
 	session time.Duration // after the last that was heard of it
 	until   time.Time
+	in      int32 // the generation that it joined last; 0: none
 }
 
 // hold lets a member hold what it says, in place of what it held, or reports that there is no room.
@@ -42,7 +43,7 @@ func (l *ledger) hold(key string, h holding, now time.Time) bool {
 	if grows > 0 && l.bytes+grows > maxMemberData {
 		return false
 	}
-	h.until = now.Add(h.session)
+	h.until, h.in = now.Add(h.session), l.held[key].in
 	l.held[key] = h
 	l.bytes += grows
 	return true
@@ -79,6 +80,24 @@ func (l *ledger) rename(key, to string) {
 	l.bytes -= l.held[to].bytes
 	delete(l.held, key)
 	l.held[to] = h
+}
+
+// joined notes the generation that a member is in.
+func (l *ledger) joined(key string, generation int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h, ok := l.held[key]; ok {
+		h.in = generation
+		l.held[key] = h
+	}
+}
+
+// generation is the last that a member joined, if it did.
+func (l *ledger) generation(key string) (int32, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.held[key]
+	return h.in, h.in > 0
 }
 
 // drop lets go of a member.

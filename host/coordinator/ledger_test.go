@@ -22,12 +22,12 @@ func TestLedger(t *testing.T) {
 		{func(now time.Time) bool { return l.hold("b", half, now) }, 0, true},
 		{func(now time.Time) bool { return l.hold("c", half, now) }, 0, false},
 		{func(now time.Time) bool { return l.hold("b", half, now) }, 0, true},
-		{func(now time.Time) bool { return l.hold("b", holding{1, time.Minute, now}, now) }, 0, true},
-		{func(now time.Time) bool { return l.hold("c", holding{half.bytes - 1, time.Minute, now}, now) }, 0, true},
-		{func(now time.Time) bool { return l.hold("d", holding{1, time.Minute, now}, now) }, 0, false},
+		{func(now time.Time) bool { return l.hold("b", holding{1, time.Minute, now, 0}, now) }, 0, true},
+		{func(now time.Time) bool { return l.hold("c", holding{half.bytes - 1, time.Minute, now, 0}, now) }, 0, true},
+		{func(now time.Time) bool { return l.hold("d", holding{1, time.Minute, now, 0}, now) }, 0, false},
 		{func(now time.Time) bool { l.touch("a", now); l.touch("b", now); return true }, 30 * time.Second, true},
 		{func(now time.Time) bool { return l.hold("d", half, now) }, 59 * time.Second, false},
-		{func(now time.Time) bool { return l.hold("d", holding{half.bytes - 1, time.Minute, now}, now) }, 61 * time.Second, true}, // c is gone
+		{func(now time.Time) bool { return l.hold("d", holding{half.bytes - 1, time.Minute, now, 0}, now) }, 61 * time.Second, true}, // c is gone
 		{func(time.Time) bool { l.drop("a"); l.rename("d", "e"); return true }, 61 * time.Second, true},
 		{func(now time.Time) bool { return l.hold("f", half, now) }, 61 * time.Second, true},
 		{func(time.Time) bool {

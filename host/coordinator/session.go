@@ -117,10 +117,16 @@ func (s *Session) join(ctx context.Context, client string, q *kmsg.JoinGroupRequ
 	if code, why := s.c.hold(q.Group, key, joins(client, q)); code != 0 {
 		return Refuse(q, code, why)
 	}
+	if generation, ok := s.c.members.generation(key); ok {
+		defer s.c.keepIn(q.Group, q.MemberID, q.InstanceID, generation)()
+	}
 	resp := s.forward(ctx, client, q).(*kmsg.JoinGroupResponse)
 	switch {
 	case resp.ErrorCode == 0, resp.ErrorCode == memberIDRequired:
 		s.c.members.rename(key, memberKey(q.Group, resp.MemberID))
+		if resp.ErrorCode == 0 {
+			s.c.members.joined(memberKey(q.Group, resp.MemberID), resp.Generation)
+		}
 	case q.MemberID == "" && resp.ErrorCode != coordinatorNotAvailable: // after which kfake may have it
 		s.c.members.drop(key)
 	}
@@ -138,6 +144,7 @@ func (s *Session) sync(ctx context.Context, client string, q *kmsg.SyncGroupRequ
 			return Refuse(q, code, why)
 		}
 	}
+	defer s.c.keepIn(q.Group, q.MemberID, q.InstanceID, q.Generation)()
 	return unknownMember(s.forward(ctx, client, q))
 }
 
