@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -31,5 +33,37 @@ func (c *Coordinator) keepIn(group, member string, instance *string, generation 
 	return func() {
 		close(stopped)
 		<-ended
+	}
+}
+
+// settleEvery is how often a static member that came back looks whether it may join.
+const settleEvery = 100 * time.Millisecond
+
+// settle waits while a group's members wait for what its leader assigns. A static member that came back then takes the
+// place of one that waits: kfake takes that for one that joins, counts one too few from then on, and the rebalance lasts
+// as long as it may. A broker needs no such wait; the leader mostly assigns in milliseconds.
+func (s *Session) settle(ctx context.Context, client, group, instance string) {
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	q := kmsg.NewPtrDescribeGroupsRequest()
+	q.Version, q.Groups = 5, []string{group}
+	for {
+		resp, err := s.ask(ctx, client, q)
+		if err != nil {
+			return
+		}
+		is := resp.(*kmsg.DescribeGroupsResponse).Groups
+		if len(is) != 1 || is[0].State != "CompletingRebalance" || !slices.ContainsFunc(is[0].Members, func(m kmsg.DescribeGroupsResponseGroupMember) bool {
+			return m.InstanceID != nil && *m.InstanceID == instance
+		}) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		case <-s.c.draining:
+			return
+		}
 	}
 }

@@ -57,3 +57,48 @@ func TestMemberThatWaitsLives(t *testing.T) {
 		}
 	})
 }
+
+// TestStaticMemberComesBackWhileOthersWait: a static member restarts while it waits for what the leader assigns: it is in
+// again when the leader did, and nobody waits for the end of a rebalance that nobody needs.
+func TestStaticMemberComesBackWhileOthersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, "")
+		one, two, back := o.connect(t), o.connect(t), o.connect(t)
+		join := func(s *Session, instance, member string) <-chan *kmsg.JoinGroupResponse {
+			out := make(chan *kmsg.JoinGroupResponse, 1)
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+			t.Cleanup(cancel)
+			q := patientJoin(member)
+			q.Version, q.InstanceID = 9, &instance
+			go func() { out <- s.Do(ctx, "c", q).(*kmsg.JoinGroupResponse) }()
+			synctest.Wait()
+			return out
+		}
+		sync := func(s *Session, instance string, of *kmsg.JoinGroupResponse) <-chan *kmsg.SyncGroupResponse {
+			out := make(chan *kmsg.SyncGroupResponse, 1)
+			q := kmsg.NewPtrSyncGroupRequest()
+			q.Version, q.Group, q.Generation, q.MemberID, q.InstanceID = 5, "g", of.Generation, of.MemberID, &instance
+			go func() { out <- do[*kmsg.SyncGroupResponse](t, s, q) }()
+			synctest.Wait()
+			return out
+		}
+		a := <-join(one, "A", "")
+		joined := join(two, "B", "")
+		a = <-join(one, "A", a.MemberID)
+		b := <-joined
+		if a.LeaderID != a.MemberID {
+			t.Fatalf("%s leads", a.LeaderID)
+		}
+		waits := sync(two, "B", b)
+		began := time.Now()
+		again := join(back, "B", "")
+		time.Sleep(time.Second)
+		if r := <-sync(one, "A", a); r.ErrorCode != 0 {
+			t.Errorf("the leader: code %d", r.ErrorCode)
+		}
+		<-waits // whatever it says: nobody is there
+		if b = <-again; b.ErrorCode != 0 || time.Since(began) > 5*time.Second {
+			t.Errorf("after %v: %+v", time.Since(began), b)
+		}
+	})
+}

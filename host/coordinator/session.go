@@ -117,6 +117,9 @@ func (s *Session) join(ctx context.Context, client string, q *kmsg.JoinGroupRequ
 	if code, why := s.c.hold(q.Group, key, joins(client, q)); code != 0 {
 		return Refuse(q, code, why)
 	}
+	if q.MemberID == "" && q.InstanceID != nil {
+		s.settle(ctx, client, q.Group, *q.InstanceID)
+	}
 	if generation, ok := s.c.members.generation(key); ok {
 		defer s.c.keepIn(q.Group, q.MemberID, q.InstanceID, generation)()
 	}
