@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rsmhost/rsmhost/host/epoch"
 	"github.com/rsmhost/rsmhost/host/locality"
@@ -74,8 +75,19 @@ func (p *comparing) differs(a, b, what string, args ...any) {
 func (p *comparing) offsets(ctx context.Context, timestamp int64, iso locality.Isolation) (a, b OffsetsAnswer, err error) {
 	version := min(p.g.A.version(listOffsetsKey, 7), p.g.B.version(listOffsetsKey, 7))
 	r := &OffsetsRequest{Version: version, Topic: p.g.Topic, Partition: p.partition, Timestamp: timestamp, Isolation: iso}
-	a, b = r.ask(ctx, p.g.A, timestamp), r.ask(ctx, p.g.B, timestamp)
+	a, b = r.patiently(ctx, p.g.A), r.patiently(ctx, p.g.B)
 	return a, b, p.lost(ctx)
+}
+
+// patiently asks again where the answer is an error that passes, as a client does: a broker that is busy may not find an offset
+// by time in its remote tier within the time that it has for it.
+func (r *OffsetsRequest) patiently(ctx context.Context, h Host) OffsetsAnswer {
+	for try := 1; ; try++ {
+		a := r.ask(ctx, h, r.Timestamp)
+		if !passes(reader.Code(a.ErrorCode)) || try == walkTries || pause(ctx, walkPause*time.Duration(try)) != nil {
+			return a
+		}
+	}
 }
 
 // lost is what went wrong with a connection.

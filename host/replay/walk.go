@@ -19,7 +19,7 @@ import (
 const (
 	walkBytes   = 4 << 20 // of a fetch: enough to make it cheap
 	walkAhead   = 2       // answers that wait to be compared
-	walkTries   = 10      // of a fetch that is answered with an error that passes
+	walkTries   = 10      // of what is answered with an error that passes
 	walkPause   = 200 * time.Millisecond
 	walkVersion = 17
 )
