@@ -68,8 +68,11 @@ func (h *Host) openMetadata(ctx context.Context, source string) error {
 func (h *Host) Look(ctx context.Context) error {
 	h.looking.Lock()
 	defer h.looking.Unlock()
-	metaChanged, reloaded, metaErr := h.lookAtMetadata(ctx)
+	// The log directories first: a broker finishes a copy before it deletes the local segment. In the other order a segment
+	// that it moves meanwhile would be in neither view, and now it may be in both: what was opened can be read though it is
+	// deleted. At the start they are opened in this order too.
 	dirsChanged, dirsErr := h.lookAtLogDirs()
+	metaChanged, reloaded, metaErr := h.lookAtMetadata(ctx)
 	old := h.catalog.Load()
 	if old == nil || metaChanged || dirsChanged {
 		if reloaded {

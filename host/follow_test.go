@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -172,4 +173,66 @@ func TestO5LogStartAtStart(t *testing.T) {
 	kafkabytes.WriteFile(t, filepath.Join(dir, "orders-0", "leader-epoch-checkpoint"), format.AppendLeaderEpochs(nil, []abi.LeaderEpoch{{Epoch: 2, StartOffset: 10}}))
 	h := open(t, Config{RSM: memrsm.New(memrsm.Inline, dead, a), Metadata: metadata(t, finished(dead, a)...), LogDirs: []string{dir}})
 	want(t, "topics", topics(h), "orders@1 0:10-30 newest")
+}
+
+// TestBrokerMovesSegments: a broker finishes a copy and then deletes the local segment. Whenever a look comes between, what
+// it moved can be read, in one tier or the other.
+func TestBrokerMovesSegments(t *testing.T) {
+	const n = 25
+	p := tp("orders", 1)
+	var segs []*segment
+	var begun, ended []any
+	for i := range n {
+		s := tens(t, p, byte(11+i), int64(10*i), 1, 0)
+		segs, begun = append(segs, s), append(begun, kafkabytes.Started(s))
+		ended = append(ended, kafkabytes.Update(s, format.CopySegmentFinished, s.Meta.EventTimestampMs))
+	}
+	log := kafkabytes.MetadataLog(t, append(begun, ended...)...)
+	var ends []int
+	at := 0
+	for w := format.Walk(log); w.Next(); {
+		at += len(w.Bytes())
+		ends = append(ends, at)
+	}
+	meta, dir := t.TempDir(), t.TempDir()
+	file := filepath.Join(meta, "__remote_log_metadata-0", format.SegmentFileName(0, ".log"))
+	kafkabytes.WriteFile(t, file, log[:ends[n-1]])
+	kafkabytes.WriteLog(t, dir, p, segs...)
+	kafkabytes.WriteCheckpoint(t, dir, "log-start-offset-checkpoint", "orders 0 0")
+	h := open(t, Config{RSM: memrsm.New(memrsm.Inline, segs...), Metadata: "dir:" + meta, LogDirs: []string{dir}})
+	events, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	var moved, looks atomic.Int64
+	hammer.Run(t, 2, 1, func(worker, _ int) {
+		if worker == 0 { // the broker
+			for i := range n - 1 {
+				if _, err := events.Write(log[ends[n-1+i]:ends[n+i]]); err != nil {
+					t.Error(err)
+				}
+				if err := os.Remove(filepath.Join(dir, "orders-0", format.SegmentFileName(int64(10*i), ".log"))); err != nil {
+					t.Error(err)
+				}
+				moved.Store(int64(i + 1))
+				for seen := looks.Load(); looks.Load() == seen && !t.Failed(); { // so that each move meets another moment of a look
+					runtime.Gosched()
+				}
+			}
+			return
+		}
+		for done := int64(0); done < n-1 && !t.Failed(); { // the host
+			done = moved.Load()
+			if err := h.Look(context.Background()); err != nil {
+				t.Error(err)
+			}
+			looks.Add(1)
+			for offset := max(0, done-2); offset < min(done+3, n); offset++ {
+				if got, good := read(t, h, from("orders", 10*offset)), fmt.Sprintf("NONE [%d", 10*offset); !strings.HasPrefix(got, good) {
+					t.Fatalf("%d are moved, offset %d: %s", moved.Load(), 10*offset, got)
+				}
+			}
+		}
+	})
 }
