@@ -85,6 +85,7 @@ type reading struct {
 	topic   string
 	clients int
 	every   time.Duration // 0: at once
+	spread  time.Duration // they begin over this time: clients that nobody started together do not ask together
 }
 
 // run fetches until stop is closed, and gives how long each answer took.
@@ -94,7 +95,7 @@ func (r reading) run(t testing.TB, address string, stop <-chan struct{}) []time.
 	var wg sync.WaitGroup
 	for i := range r.clients {
 		wg.Go(func() {
-			own, err := r.client(address, int32(i*5), time.Duration(i)*r.every/time.Duration(r.clients), stop)
+			own, err := r.client(address, int32(i*5), time.Duration(i)*r.spread/time.Duration(r.clients), stop)
 			if err != nil {
 				t.Errorf("%s, client %d: %v", r.topic, i, err)
 			}
@@ -107,7 +108,7 @@ func (r reading) run(t testing.TB, address string, stop <-chan struct{}) []time.
 	return took
 }
 
-// client is one of them. Those that keep a pace are spread over it.
+// client is one of them.
 func (r reading) client(address string, first int32, delay time.Duration, stop <-chan struct{}) (took []time.Duration, err error) {
 	c, err := dialRaw(address)
 	if err != nil {
@@ -145,7 +146,7 @@ func (r reading) client(address string, first int32, delay time.Duration, stop <
 // the idle one; rss-MiB is the server's memory with all connections open.
 func BenchmarkServeLoad(b *testing.B) {
 	s := startServe(b, "", loadFlags(b, 16<<10)...)
-	near, remote := reading{"near", 100, 100 * time.Millisecond}, reading{"far", 100, 0}
+	near, remote := reading{"near", 100, 100 * time.Millisecond, 100 * time.Millisecond}, reading{"far", 100, 0, 500 * time.Millisecond}
 	var idle, loaded []time.Duration
 	rss := 0.0
 	b.ResetTimer()
@@ -161,6 +162,7 @@ func BenchmarkServeLoad(b *testing.B) {
 			defer close(done)
 			remote.run(b, s.address, stop)
 		}()
+		<-time.After(time.Second) // the remote ones are all there, and their wait is in its rhythm
 		timer = time.AfterFunc(2*time.Second, func() { rss = max(rss, resident(b, s.cmd.Process.Pid)); close(stop) })
 		loaded = append(loaded, near.run(b, s.address, stop)...)
 		timer.Stop()
