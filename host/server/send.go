@@ -83,6 +83,10 @@ func newSender(nc net.Conn, timeout time.Duration, took func()) *sender {
 // send writes an answer.
 func (s *sender) send(a *answer) error {
 	defer s.drop()
+	if f := s.files; f != nil && a.long > a.held {
+		f.hold()
+		defer f.release()
+	}
 	at := 0
 	for i := range a.cuts {
 		c := &a.cuts[i]

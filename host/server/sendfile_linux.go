@@ -67,3 +67,13 @@ func (s *fileSender) send(f *os.File, pos, n int64) (sent int64, ok bool, err er
 	}
 	return sent, ok, err
 }
+
+// hold has the kernel keep back what fills no packet, until release or for 200 ms: what stands before the records of a file
+// leaves with them, and not alone (TCP_CORK). It is a matter of speed: an error is none.
+func (s *fileSender) hold() { s.cork(1) }
+
+func (s *fileSender) release() { s.cork(0) }
+
+func (s *fileSender) cork(on int) {
+	s.conn.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_CORK, on) })
+}
