@@ -38,14 +38,35 @@ func OpenDir(path string) (*Dir, error) {
 		if !e.IsDir() || !ok {
 			continue
 		}
-		l, err := openLog(d, filepath.Join(path, e.Name()), topic, partition)
+		at := filepath.Join(path, e.Name())
+		l, err := settled(at, func() (*Log, error) { return openLog(d, at, topic, partition) })
 		if err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
-		d.logs = append(d.logs, l)
+		if l != nil {
+			d.logs = append(d.logs, l)
+		}
 	}
 	d.sort()
 	return d, nil
+}
+
+// settleTries bounds how often a partition is looked at that changes meanwhile.
+const settleTries = 10
+
+// settled opens a partition's directory, again where a broker deleted a file of it between the listing and the opening: the
+// rest is still there. It gives nil where the partition itself was deleted. An error is NOT_FOUND where a file that is listed
+// is never there, else open's.
+func settled(dir string, open func() (*Log, error)) (l *Log, err error) {
+	for range settleTries {
+		if l, err = open(); !errors.Is(err, abi.NotFound) {
+			return l, err
+		}
+		if _, gone := os.Stat(dir); errors.Is(gone, fs.ErrNotExist) {
+			return nil, nil
+		}
+	}
+	return nil, err
 }
 
 func (d *Dir) sort() {

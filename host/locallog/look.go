@@ -33,14 +33,14 @@ func (d *Dir) Look() (*Dir, error) {
 		if !e.IsDir() || !ok {
 			continue
 		}
-		l, err := d.lookLog(next, filepath.Join(d.Path, e.Name()), topic, partition)
-		if errors.Is(err, abi.NotFound) { // deleted while it was looked at
-			continue
-		}
+		at := filepath.Join(d.Path, e.Name())
+		l, err := settled(at, func() (*Log, error) { return d.lookLog(next, at, topic, partition) })
 		if err != nil {
 			return nil, err
 		}
-		next.logs = append(next.logs, l)
+		if l != nil {
+			next.logs = append(next.logs, l)
+		}
 	}
 	next.sort()
 	if slices.Equal(next.logs, d.logs) {

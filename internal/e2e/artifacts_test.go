@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 		sdk.Main(stallingPlugin())
 	case far:
 		sdk.Main(farPlugin())
+	case farClients:
+		os.Exit(readFar())
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if dir := artifactsDir; dir != "" {

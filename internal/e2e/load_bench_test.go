@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -89,23 +92,33 @@ type reading struct {
 }
 
 // run fetches until stop is closed, and gives how long each answer took.
-func (r reading) run(t testing.TB, address string, stop <-chan struct{}) []time.Duration {
+func (r reading) run(t testing.TB, address string, stop <-chan struct{}) (took []time.Duration) {
+	if err := r.all(address, stop, &took); err != nil {
+		t.Error(err)
+	}
+	return took
+}
+
+// all is run without a test. took may be nil.
+func (r reading) all(address string, stop <-chan struct{}, took *[]time.Duration) error {
 	var mu sync.Mutex
-	var took []time.Duration
+	var errs []error
 	var wg sync.WaitGroup
 	for i := range r.clients {
 		wg.Go(func() {
 			own, err := r.client(address, int32(i*5), time.Duration(i)*r.spread/time.Duration(r.clients), stop)
-			if err != nil {
-				t.Errorf("%s, client %d: %v", r.topic, i, err)
-			}
 			mu.Lock()
 			defer mu.Unlock()
-			took = append(took, own...)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s, client %d: %w", r.topic, i, err))
+			}
+			if took != nil {
+				*took = append(*took, own...)
+			}
 		})
 	}
 	wg.Wait()
-	return took
+	return errors.Join(errs...)
 }
 
 // client is one of them.
@@ -141,32 +154,65 @@ func (r reading) client(address string, first int32, delay time.Duration, stop <
 	}
 }
 
+// farClients is the name under which this test binary is the clients of the remote tier: in a process of their own, what they
+// cost is not taken for the server's.
+const farClients = "far-clients"
+
+// readFar fetches from the address that it is given until its input ends.
+func readFar() int {
+	stop := make(chan struct{})
+	go func() { // ends with its input, and with it the process
+		io.Copy(io.Discard, os.Stdin)
+		close(stop)
+	}()
+	if err := (reading{"far", 100, 0, 500 * time.Millisecond}).all(os.Args[1], stop, nil); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// startFar starts them, and gives what ends them.
+func startFar(b *testing.B, address string) (stop func()) {
+	b.Helper()
+	cmd := exec.Command(asPlugin(b, farClients), address)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	return func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			b.Error(err)
+		}
+	}
+}
+
 // BenchmarkServeLoad measures `rsmhost serve` on 1,000 partitions: 100 connections fetch local ones ten times a second, alone
 // and while 100 more fetch remote ones as fast as a store of 30 ms lets them, in turns. p99-ratio is the loaded p99 over
 // the idle one; rss-MiB is the server's memory with all connections open.
 func BenchmarkServeLoad(b *testing.B) {
 	s := startServe(b, "", loadFlags(b, 16<<10)...)
-	near, remote := reading{"near", 100, 100 * time.Millisecond, 100 * time.Millisecond}, reading{"far", 100, 0, 500 * time.Millisecond}
+	near := reading{"near", 100, 100 * time.Millisecond, 100 * time.Millisecond}
 	var idle, loaded []time.Duration
 	rss := 0.0
+	measure := func() []time.Duration {
+		stop := make(chan struct{})
+		timer := time.AfterFunc(2*time.Second, func() { rss = max(rss, resident(b, s.cmd.Process.Pid)); close(stop) })
+		defer timer.Stop()
+		return near.run(b, s.address, stop)
+	}
 	b.ResetTimer()
 	for range b.N {
-		stop := make(chan struct{})
-		timer := time.AfterFunc(2*time.Second, func() { close(stop) })
-		idle = append(idle, near.run(b, s.address, stop)...)
-		timer.Stop()
-
-		stop = make(chan struct{})
-		done := make(chan struct{})
-		go func() { // ends with stop, and is waited for below
-			defer close(done)
-			remote.run(b, s.address, stop)
-		}()
-		<-time.After(time.Second) // the remote ones are all there, and their wait is in its rhythm
-		timer = time.AfterFunc(2*time.Second, func() { rss = max(rss, resident(b, s.cmd.Process.Pid)); close(stop) })
-		loaded = append(loaded, near.run(b, s.address, stop)...)
-		timer.Stop()
-		<-done
+		idle = append(idle, measure()...)
+		stop := startFar(b, s.address)
+		<-time.After(time.Second) // they are all there, and their wait is in its rhythm
+		loaded = append(loaded, measure()...)
+		stop()
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(p99(idle).Microseconds()), "idle-p99-us")
