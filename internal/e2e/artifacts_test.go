@@ -87,3 +87,17 @@ func (b built) compile() error {
 	}
 	return nil
 }
+
+// asPlugin is this test binary under another name.
+func asPlugin(t testing.TB, name string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink(self, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -30,7 +30,7 @@ func TestHostKilledInARead(t *testing.T) {
 		plugin func(host int) int // the plugin's process id, 0 as long as it is not in the state that is wanted
 		wrote  bool               // the host writes records, more than a pipe holds
 	}{
-		{"stalled in a stream", append([]string{"fetch", "--plugin", stallsPath(t), "--plugin-config", "pidfile=" + pidfile}, common...),
+		{"stalled in a stream", append([]string{"fetch", "--plugin", asPlugin(t, stalls), "--plugin-config", "pidfile=" + pidfile}, common...),
 			func(int) int { return pidIn(pidfile) }, false},
 		{"idle", append([]string{"cat", "--plugin", artifacts(t).process, "--plugin-config", "root=" + filepath.Join(dir, "remote"), "-o", "json"}, common...),
 			childOf, true},
@@ -76,20 +76,6 @@ func shortTemp(t *testing.T) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
-}
-
-// stallsPath is this test binary under the name that makes it a plugin.
-func stallsPath(t *testing.T) string {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), stalls)
-	if err := os.Symlink(exe, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 func pidIn(file string) int {

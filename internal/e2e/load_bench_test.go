@@ -35,20 +35,6 @@ func farPlugin() sdk.Plugin {
 	return p
 }
 
-// asPlugin is this test binary under another name.
-func asPlugin(t testing.TB, name string) string {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.Symlink(self, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // loadFlags writes 500 partitions of the topic "far", which lie in the remote tier, and 500 of "near", which lie in the
 // local one, of 16 batches of so many bytes each, and gives the flags that serve them.
 func loadFlags(t testing.TB, batch int) []string {
