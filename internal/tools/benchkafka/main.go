@@ -159,7 +159,7 @@ func (k *kafka) fill(ctx context.Context, megabytes int) error {
 		if err != nil {
 			return err
 		}
-		if strings.Count(out, "\n") == partitions && !strings.Contains(out, ":0\n") && k.settled(megabytes) {
+		if strings.Count(out, "\n") == partitions && !strings.Contains(out, ":0\n") && k.settled() {
 			return nil
 		}
 		select {
@@ -172,7 +172,7 @@ func (k *kafka) fill(ctx context.Context, megabytes int) error {
 }
 
 // settled reports whether all but the active segments left the local tier.
-func (k *kafka) settled(megabytes int) bool {
+func (k *kafka) settled() bool {
 	logs, err := filepath.Glob(filepath.Join(k.dir, "data", big+"-*", "*.log"))
 	return err == nil && len(logs) == partitions
 }
