@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -167,6 +168,37 @@ func TestLogStartAheadOfCheckpoint(t *testing.T) {
 		dir := t.TempDir()
 		kafkabytes.WriteLog(t, dir, p, c)
 		kafkabytes.WriteCheckpoint(t, dir, "log-start-offset-checkpoint", "orders 0 10")
+		h := open(t, Config{RSM: memrsm.New(memrsm.Inline, a, b), Metadata: metadata(t, w.events...), LogDirs: []string{dir}})
+		want(t, name, topics(h), w.topics)
+		want(t, name, read(t, h, from("orders", 10)), w.at10)
+	}
+}
+
+// TestLogStartWhileRetentionBegins: a broker raises the log start first, in memory and in the leader epochs' file, and then
+// deletes segment after segment, which may take minutes. Meanwhile what it is about to delete is gone for its clients, and so
+// it is here: else one that starts at the log's begin would ask for it and be told to try again.
+func TestLogStartWhileRetentionBegins(t *testing.T) {
+	p := tp("orders", 1)
+	a, b, c := tens(t, p, 11, 10, 2, 0), tens(t, p, 12, 30, 2, 0), tens(t, p, 13, 50, 2, 0)
+	began := kafkabytes.Update(a, format.DeleteSegmentStarted, 5000)
+	for name, w := range map[string]struct {
+		cut    int64
+		events []any
+		topics string
+		at10   string
+	}{
+		"not cut":                              {0, finished(a, b), "orders@1 0:10-70 newest", "NONE [10 20 30 40 50 60]"},
+		"cut at the log's begin":               {10, finished(a, b), "orders@1 0:10-70 newest", "NONE [10 20 30 40 50 60]"},
+		"cut, nothing deleted":                 {30, finished(a, b), "orders@1 0:30-70 newest", "OFFSET_OUT_OF_RANGE []"},
+		"cut, the deletion began":              {30, append(finished(a, b), began), "orders@1 0:30-70 newest", "OFFSET_OUT_OF_RANGE []"},
+		"cut within a segment":                 {40, finished(a, b), "orders@1 0:40-70 newest", "OFFSET_OUT_OF_RANGE []"},
+		"cut behind two, one deletion began":   {50, append(finished(a, b), began), "orders@1 0:50-70 newest", "OFFSET_OUT_OF_RANGE []"},
+		"lost, and begun anew after a restart": {70, finished(a, b), "orders@1 0:10-70 newest", "NOT_LEADER_OR_FOLLOWER []"},
+	} {
+		dir := t.TempDir()
+		kafkabytes.WriteLog(t, dir, p, c)
+		kafkabytes.WriteCheckpoint(t, dir, "log-start-offset-checkpoint", "orders 0 10")
+		kafkabytes.WriteFile(t, filepath.Join(dir, "orders-0", "leader-epoch-checkpoint"), format.AppendLeaderEpochs(nil, []abi.LeaderEpoch{{Epoch: 0, StartOffset: w.cut}}))
 		h := open(t, Config{RSM: memrsm.New(memrsm.Inline, a, b), Metadata: metadata(t, w.events...), LogDirs: []string{dir}})
 		want(t, name, topics(h), w.topics)
 		want(t, name, read(t, h, from("orders", 10)), w.at10)

@@ -216,27 +216,29 @@ func (p *TopicPartition) complete() {
 	p.lineage, p.known = l.Lineage, !l.Lineage.Empty()
 }
 
-// retained is the offset that retention has come to, as the metadata tells it: a broker writes its checkpoint once a minute,
-// and until then a client that starts at the log's begin would ask for what is gone. It counts where all below the first
-// offset that can be read was deleted, else it is 0: what is not known to be gone is not skipped.
+// retained is the offset that retention has come to, before the broker's checkpoint says so, which it writes once a minute:
+// until then a client that starts at the log's begin would ask for what is gone. It counts where the broker cut its leader
+// epochs there, which it does before it deletes a segment, or where the metadata has all below it deleted; else it is 0: what
+// is not known to be gone is not skipped.
 func (p *TopicPartition) retained(first, last, base int64) int64 {
 	begin := base
 	if last >= 0 {
 		begin = min(p.remoteStart(first, base), base)
 	}
-	if p.Remote.DeletedTo() < begin {
-		return 0
+	if cut, ok := p.Local.Lineage.Start(); ok && begin == cut || p.Remote.DeletedTo() >= begin {
+		return begin
 	}
-	return begin
+	return 0
 }
 
 // remoteStart is where the remote tier begins, as far as it belongs to the local lineage; where that is lost too, at first.
 func (p *TopicPartition) remoteStart(first, base int64) int64 {
-	if p.Local.Lineage.Empty() {
+	cut, ok := p.Local.Lineage.Start()
+	if !ok {
 		return first
 	}
 	if start, ok := p.Remote.LogStartInLineage(p.Local.Lineage); ok {
-		return start
+		return max(start, cut)
 	}
 	return base
 }

@@ -47,6 +47,15 @@ func (l Lineage) Latest() int32 {
 	return l.entries[len(l.entries)-1].Epoch
 }
 
+// Start is the first offset that the lineage tells of: a broker that raises the log start cuts it there. It reports false
+// for an empty lineage.
+func (l Lineage) Start() (int64, bool) {
+	if l.Empty() {
+		return 0, false
+	}
+	return l.entries[0].StartOffset, true
+}
+
 // ForOffset gives the epoch that offset was, or would be, written in. It reports false below the first entry.
 func (l Lineage) ForOffset(offset int64) (abi.LeaderEpoch, bool) {
 	i := sort.Search(len(l.entries), func(i int) bool { return l.entries[i].StartOffset > offset })

@@ -85,6 +85,15 @@ func TestEndOffset(t *testing.T) {
 	}
 }
 
+func TestStart(t *testing.T) {
+	if start, ok := of(3, 10, 4, 20).Start(); !ok || start != 10 {
+		t.Errorf("got %d, %v", start, ok)
+	}
+	if start, ok := of().Start(); ok {
+		t.Errorf("an empty lineage starts at %d", start)
+	}
+}
+
 func TestFromAndCutFront(t *testing.T) {
 	l := of(0, 10, 2, 20, 5, 50)
 	for _, tt := range []struct {

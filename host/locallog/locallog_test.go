@@ -161,6 +161,10 @@ func TestRecovery(t *testing.T) {
 		{"marked files", map[string][]byte{last(".log.deleted"): b.Log, filepath.Join("t-0.abc-delete", "x.log"): b.Log, filepath.Join("t-1-stray", "x"): b.Log}, 30, 28, ""},
 		{"a broken snapshot and an older one", map[string][]byte{filepath.Join(name, format.SegmentFileName(25, ".snapshot")): []byte("broken"),
 			filepath.Join(name, format.SegmentFileName(20, ".snapshot")): emptySnapshot}, 30, 28, "an older one is used"},
+		{"a snapshot that is made at this moment", map[string][]byte{filepath.Join(name, format.SegmentFileName(25, ".snapshot")): {},
+			filepath.Join(name, format.SegmentFileName(20, ".snapshot")): emptySnapshot}, 30, 28, ""},
+		{"an empty snapshot that is not the last", map[string][]byte{filepath.Join(name, format.SegmentFileName(20, ".snapshot")): {},
+			filepath.Join(name, format.SegmentFileName(25, ".snapshot")): []byte("broken")}, 30, 28, "an older one is used"},
 		{"a snapshot behind the log's end", map[string][]byte{filepath.Join(name, format.SegmentFileName(99, ".snapshot")): []byte("broken")}, 30, 28, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

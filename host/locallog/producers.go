@@ -74,12 +74,18 @@ func (l *Log) producersAt(offset int64) (producers, int64, error) {
 			continue
 		}
 		name := format.SegmentFileName(l.snapshots[i], ".snapshot")
-		states, err := readFile(l.Path, name, format.ParseProducerSnapshot)
+		empty := false
+		states, err := readFile(l.Path, name, func(b []byte) ([]format.ProducerState, error) {
+			empty = len(b) == 0
+			return format.ParseProducerSnapshot(b)
+		})
 		if err != nil {
 			if k := abi.KindOf(err); k != abi.Corrupt && k != abi.Unsupported {
 				return nil, 0, err
 			}
-			l.find("%s: %v; an older one is used", filepath.Join(l.Path, name), err)
+			if !(empty && i == len(l.snapshots)-1) { // else a broker has made the file, and not yet written it
+				l.find("%s: %v; an older one is used", filepath.Join(l.Path, name), err)
+			}
 			continue
 		}
 		for _, p := range states {
