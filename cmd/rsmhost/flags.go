@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,18 +120,11 @@ func openAdjusted(c *cli.Context, adjust func(*host.Config, *config.Config)) (*h
 	cfg.Log, cfg.Version = logger(c.App.ErrWriter, conf), buildVersion()
 	adjust(&cfg, conf)
 	limitHeap(cfg.MemoryBytes)
+	spaceCollections()
 	ctx, cancel := withTimeout(c)
 	defer cancel()
 	h, err := host.Open(ctx, cfg)
 	return h, conf, err
-}
-
-// limitHeap makes the collector work harder before the process has twice its memory.max: the budget counts the bytes of
-// reads and caches, and metadata, modules and what was let go of come on top. GOMEMLIMIT in the environment wins.
-func limitHeap(memoryMax int64) {
-	if _, set := os.LookupEnv("GOMEMLIMIT"); !set {
-		debug.SetMemoryLimit(2 * memoryMax)
-	}
 }
 
 // openAccess reads who may connect and what it may do. Rules under which no client may do anything are refused.

@@ -3,6 +3,7 @@ package reader
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
@@ -149,7 +150,7 @@ func (r *Reader) scanSegment(ctx context.Context, seg *rlmm.Segment, pos int64, 
 	obj := r.log(seg)
 	defer obj.Close()
 	obj.Expect(min(pos+scanAhead, seg.SizeBytes))
-	mem := memory{r.buffers.Lease(), r.pool}
+	mem := memory{r.buffers.Lease(), r.pool, new(time.Duration)}
 	buf, err := mem.get(ctx, scanAhead)
 	if err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -104,11 +106,35 @@ type read struct {
 	began time.Time // of a remote read: when it had a reader; zero before
 }
 
+// readList is the reads of one request.
+type readList struct{ reads []read }
+
+var readLists = sync.Pool{New: func() any { return new(readList) }}
+
+func takeReads(n int) *readList {
+	l := readLists.Get().(*readList)
+	l.reads = slices.Grow(l.reads[:0], n)[:n]
+	return l
+}
+
+// maxKeptReads bounds what is kept for the next request.
+const maxKeptReads = 1024
+
+func (l *readList) free() {
+	if cap(l.reads) > maxKeptReads {
+		return
+	}
+	clear(l.reads)
+	readLists.Put(l)
+}
+
 // Fetch answers a request. Local partitions are read at once, remote ones in parallel in the pool; the answer comes when
 // all are done, or ctx is.
 func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 	resp := &FetchResponse{Partitions: make([]PartitionData, len(req.Partitions))}
-	reads := make([]read, len(req.Partitions))
+	work := takeReads(len(req.Partitions))
+	defer work.free()
+	reads := work.reads
 	limit, first := min(max(req.MaxBytes, 0), math.MaxInt32), true
 	mem := memory{lease: r.buffers.Lease()}
 	patience, stop := ctx, context.CancelFunc(func() {}) // ends when the answer has to go out
@@ -177,7 +203,8 @@ func (r *Reader) act(ctx context.Context, rd *read) int64 {
 	case locality.MovedToTiered:
 		rd.out.Code, rd.out.Err = OffsetMovedToTiered, rd.error(OffsetMovedToTiered)
 	case locality.Diverged:
-		rd.out.Diverging = &rd.ans.Diverging
+		at := rd.ans.Diverging // the answer outlives the read
+		rd.out.Diverging = &at
 	case locality.AtEnd:
 		rd.out.Aborted = r.policy.noAborted(rd.iso, false)
 	case locality.Local:

@@ -48,7 +48,7 @@ func (r *Reader) job(ctx context.Context, client string, rd *read) *job {
 	r.counts.topic(rd.part).requests.Add(1)
 	j := &job{read: *rd, out: *rd.out, done: make(chan struct{}), began: time.Now()}
 	j.read.out, j.read.tr = &j.out, rd.tr.Fork()
-	j.read.mem.pool = r.pool
+	j.read.mem.pool, j.read.mem.away = r.pool, &j.away
 	j.read.files = false // what comes behind the remote tier lies in the same buffer
 	jctx := r.detach(ctx, j)
 	r.late.wg.Go(func() {
@@ -90,6 +90,7 @@ func (r *Reader) run(ctx context.Context, client string, rd *read) error {
 		if failed == nil {
 			failed = r.finishRemote(ctx, rd)
 		}
+		r.pool.took(time.Since(rd.began) - *rd.mem.away)
 	})
 	r.quota.settle(rd.room, rd.acc.len())
 	if err != nil {

@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"time"
 
 	"github.com/rsmhost/rsmhost/host/budget"
 )
@@ -10,7 +11,8 @@ import (
 // another one run meanwhile: what it waits for may be held by a request that waits for a reader.
 type memory struct {
 	lease *budget.Lease
-	pool  *pool // nil: the read has no place in it
+	pool  *pool          // nil: the read has no place in it
+	away  *time.Duration // that it was out of the pool; nil with pool
 }
 
 func (m memory) get(ctx context.Context, n int) (b *budget.Buffer, err error) {
@@ -20,7 +22,9 @@ func (m memory) get(ctx context.Context, n int) (b *budget.Buffer, err error) {
 	if m.pool == nil {
 		return m.lease.Get(ctx, n)
 	}
+	began := time.Now()
 	m.pool.aside(ctx, func() { b, err = m.lease.Get(ctx, n) })
+	*m.away += time.Since(began)
 	return b, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"sync"
+	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
 )
@@ -28,6 +29,8 @@ type pool struct {
 	clients map[string]*list.List // of *waiter in the queue, by client; none is empty
 	turn    *list.List            // of client ids that have somebody in the queue, whose turn it is next in front
 	outside *list.List            // of *waiter
+	pace    pace                  // of what leaves the queue
+	paused  bool                  // until a timer goes on with it
 }
 
 // waiter is one read that waits. Its fields but ready are guarded by pool.mu.
@@ -129,6 +132,13 @@ func (p *pool) leave() {
 	p.grantLocked()
 }
 
+// took takes note of how long a read was at work.
+func (p *pool) took(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pace.ended(d)
+}
+
 func (p *pool) enqueueLocked(w *waiter) {
 	q, ok := p.clients[w.client]
 	if !ok {
@@ -157,9 +167,16 @@ func (p *pool) dequeueLocked(w *waiter) {
 	}
 }
 
-// grantLocked lets run who may: the first of the client whose turn it is, which then goes to the end of the line.
+// grantLocked lets run who may, at their pace: the first of the client whose turn it is, which then goes to the end of the
+// line.
 func (p *pool) grantLocked() {
 	for p.admitLocked(); p.running < p.threads && p.turn.Len() > 0; p.admitLocked() {
+		now := time.Now()
+		if wait := p.pace.wait(now); wait > 0 {
+			p.pauseLocked(wait)
+			return
+		}
+		p.pace.began(now, p.threads)
 		front := p.turn.Front()
 		w := p.clients[front.Value.(string)].Front().Value.(*waiter)
 		p.turn.MoveToBack(front)
@@ -168,6 +185,21 @@ func (p *pool) grantLocked() {
 		p.running++
 		close(w.ready)
 	}
+}
+
+// pauseLocked goes on with granting after d. The timer holds nothing that must be waited for: of a pool that nobody uses it
+// finds nobody to grant.
+func (p *pool) pauseLocked(d time.Duration) {
+	if p.paused {
+		return
+	}
+	p.paused = true
+	time.AfterFunc(d, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.paused = false
+		p.grantLocked()
+	})
 }
 
 // admitLocked fills the queue from outside.

@@ -55,7 +55,8 @@ type fetching struct {
 // ask is the request for the reader.
 func (f *fetching) ask() *reader.FetchRequest {
 	out := &reader.FetchRequest{ID: f.req.id, ClientID: f.req.client, Version: f.req.version, ReplicaID: f.q.ReplicaID,
-		Isolation: locality.Isolation(f.q.IsolationLevel), MaxBytes: min(int64(f.q.MaxBytes), f.c.s.live.Load().MaxFetchBytes), Files: true}
+		Isolation: locality.Isolation(f.q.IsolationLevel), MaxBytes: min(int64(f.q.MaxBytes), f.c.s.live.Load().MaxFetchBytes), Files: true,
+		Partitions: make([]reader.FetchPartition, 0, len(f.parts))}
 	if f.req.version >= 15 {
 		out.ReplicaID = f.q.ReplicaState.ID
 	}
@@ -124,6 +125,8 @@ func summary(data *reader.FetchResponse) []fetchsession.Answered {
 // fill makes the answer of those partitions that the client is told of.
 func (f *fetching) fill(resp *fetchReply, data *reader.FetchResponse, told []bool) {
 	byID := f.req.version >= 13
+	resp.bodies = make([]body, 0, len(told))
+	room := make([]kmsg.FetchResponseTopicPartition, 0, len(told)) // that topics take theirs from
 	for i := range data.Partitions {
 		if !told[i] {
 			continue
@@ -131,7 +134,7 @@ func (f *fetching) fill(resp *fetchReply, data *reader.FetchResponse, told []boo
 		p := &data.Partitions[i]
 		key := f.parts[i].Key
 		if n := len(resp.Topics); n == 0 || resp.Topics[n-1].Topic != key.Topic || resp.Topics[n-1].TopicID != key.ID {
-			resp.Topics = append(resp.Topics, kmsg.FetchResponseTopic{Topic: key.Topic, TopicID: key.ID})
+			resp.Topics = append(resp.Topics, kmsg.FetchResponseTopic{Topic: key.Topic, TopicID: key.ID, Partitions: room[len(resp.bodies):len(resp.bodies)]})
 		}
 		if byID && key.ID == (abi.UUID{}) { // the reader takes it for a topic without a name
 			p = &reader.PartitionData{Code: reader.UnknownTopicID, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, Aborted: []reader.AbortedTransaction{}}

@@ -227,23 +227,26 @@ func (o *Object) Close() error {
 	return err
 }
 
-// ReadAll reads the object whole, max bytes at most: more is EXHAUSTED.
-func (o *Object) ReadAll(ctx context.Context, max int64) ([]byte, error) {
+// leastPiece is what ReadAll reads first: most indexes are smaller, and of others the size is known then.
+const leastPiece = 4 << 10
+
+// ReadAll reads the object whole, at most that many bytes: more is EXHAUSTED.
+func (o *Object) ReadAll(ctx context.Context, most int64) ([]byte, error) {
 	var out []byte
 	o.Expect(abi.ToEnd)
-	piece := int64(64 << 10)
 	for {
+		piece := max(leastPiece, int64(len(out)))
 		if size := o.Size(); size > int64(len(out)) {
 			piece = size - int64(len(out)) + 1 // one more, to see the end
 		}
-		if int64(len(out))+piece > max {
-			piece = max - int64(len(out)) + 1
+		if int64(len(out))+piece > most {
+			piece = most - int64(len(out)) + 1
 		}
 		grown := append(out, make([]byte, piece)...)
 		n, err := o.ReadAt(ctx, grown[len(out):], int64(len(out)))
 		out = grown[:len(out)+n]
-		if int64(len(out)) > max {
-			return nil, abi.Errorf("read", o.subject, abi.Exhausted, "larger than %d bytes", max)
+		if int64(len(out)) > most {
+			return nil, abi.Errorf("read", o.subject, abi.Exhausted, "larger than %d bytes", most)
 		}
 		if errors.Is(err, io.EOF) {
 			return out, o.complete(int64(len(out)))

@@ -1,17 +1,21 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,9 +79,10 @@ type reading struct {
 	clients int
 	every   time.Duration // 0: at once
 	spread  time.Duration // they begin over this time: clients that nobody started together do not ask together
+	got     *atomic.Int64 // bytes of records; nil: nobody counts
 }
 
-// run fetches until stop is closed, and gives how long each answer took.
+// run fetches until stop is closed, and gives how long each answer took but a connection's first.
 func (r reading) run(t testing.TB, address string, stop <-chan struct{}) (took []time.Duration) {
 	if err := r.all(address, stop, &took); err != nil {
 		t.Error(err)
@@ -115,6 +120,7 @@ func (r reading) client(address string, first int32, delay time.Duration, stop <
 	}
 	defer c.nc.Close()
 	q := fetchByName(r.topic, 16<<10, first, first+1, first+2, first+3, first+4)
+	begun := false
 	next := time.NewTimer(delay)
 	defer next.Stop()
 	for {
@@ -134,8 +140,12 @@ func (r reading) client(address string, first int32, delay time.Duration, stop <
 		case errors.Is(err, errStillRead): // and the next one may have it
 		case err != nil:
 			return took, err
-		case n > 0:
+		case n > 0 && begun:
 			took = append(took, time.Since(began))
+		}
+		begun = true
+		if r.got != nil {
+			r.got.Add(n)
 		}
 	}
 }
@@ -144,25 +154,35 @@ func (r reading) client(address string, first int32, delay time.Duration, stop <
 // cost is not taken for the server's.
 const farClients = "far-clients"
 
-// readFar fetches from the address that it is given until its input ends.
+// readFar fetches from the address that it is given until its input ends, and prints how many bytes of records it got.
 func readFar() int {
+	uncollected()
+	var got atomic.Int64
 	stop := make(chan struct{})
 	go func() { // ends with its input, and with it the process
 		io.Copy(io.Discard, os.Stdin)
 		close(stop)
 	}()
-	if err := (reading{"far", 100, 0, 500 * time.Millisecond}).all(os.Args[1], stop, nil); err != nil {
+	if err := (reading{"far", 100, 0, 500 * time.Millisecond, &got}).all(os.Args[1], stop, nil); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	fmt.Println(got.Load())
 	return 0
 }
 
-// startFar starts them, and gives what ends them.
-func startFar(b *testing.B, address string) (stop func()) {
+// uncollected lets a process of clients grow to 512 MiB before it is collected: its collections are not the server's.
+func uncollected() (before int) {
+	debug.SetMemoryLimit(512 << 20)
+	return debug.SetGCPercent(-1)
+}
+
+// startFar starts them, and gives what ends them and says how many bytes of records they got.
+func startFar(b *testing.B, address string) (stop func() (got float64)) {
 	b.Helper()
+	var out bytes.Buffer
 	cmd := exec.Command(asPlugin(b, farClients), address)
-	cmd.Stderr = os.Stderr
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
@@ -170,40 +190,47 @@ func startFar(b *testing.B, address string) (stop func()) {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	return func() {
+	return func() (got float64) {
 		in.Close()
 		if err := cmd.Wait(); err != nil {
 			b.Error(err)
 		}
+		if _, err := fmt.Sscan(out.String(), &got); err != nil {
+			b.Error(err)
+		}
+		return got
 	}
 }
 
 // BenchmarkServeLoad measures `rsmhost serve` on 1,000 partitions: 100 connections fetch local ones ten times a second, alone
 // and while 100 more fetch remote ones as fast as a store of 30 ms lets them, in turns. p99-ratio is the loaded p99 over
-// the idle one; rss-MiB is the server's memory with all connections open.
+// the idle one; far-MiB/s is what the remote ones got meanwhile, rss-MiB the server's memory with all connections open.
 func BenchmarkServeLoad(b *testing.B) {
 	s := startServe(b, "", loadFlags(b, 16<<10)...)
-	near := reading{"near", 100, 100 * time.Millisecond, 100 * time.Millisecond}
+	near := reading{"near", 100, 100 * time.Millisecond, 100 * time.Millisecond, nil}
+	before := uncollected()
+	defer func() { debug.SetGCPercent(before); debug.SetMemoryLimit(math.MaxInt64) }()
 	var idle, loaded []time.Duration
-	rss := 0.0
+	rss, got, meanwhile := 0.0, 0.0, time.Duration(0)
 	measure := func() []time.Duration {
 		stop := make(chan struct{})
-		timer := time.AfterFunc(2*time.Second, func() { rss = max(rss, resident(b, s.cmd.Process.Pid)); close(stop) })
+		timer := time.AfterFunc(5*time.Second, func() { rss = max(rss, resident(b, s.cmd.Process.Pid)); close(stop) })
 		defer timer.Stop()
 		return near.run(b, s.address, stop)
 	}
 	b.ResetTimer()
 	for range b.N {
 		idle = append(idle, measure()...)
-		stop := startFar(b, s.address)
+		began, stop := time.Now(), startFar(b, s.address)
 		<-time.After(time.Second) // they are all there, and their wait is in its rhythm
 		loaded = append(loaded, measure()...)
-		stop()
+		got, meanwhile = got+stop(), meanwhile+time.Since(began)
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(p99(idle).Microseconds()), "idle-p99-us")
 	b.ReportMetric(float64(p99(loaded).Microseconds()), "loaded-p99-us")
 	b.ReportMetric(float64(p99(loaded))/float64(p99(idle)), "p99-ratio")
+	b.ReportMetric(got/meanwhile.Seconds()/(1<<20), "far-MiB/s")
 	b.ReportMetric(rss, "rss-MiB")
 }
 

@@ -76,7 +76,7 @@ func under(t *testing.T, s *serveCommand, clients int) (memory float64) {
 	t.Helper()
 	stop := make(chan struct{})
 	var load sync.WaitGroup
-	for _, r := range []reading{{"near", clients, 100 * time.Millisecond, 100 * time.Millisecond}, {"far", clients, 0, 0}} {
+	for _, r := range []reading{{"near", clients, 100 * time.Millisecond, 100 * time.Millisecond, nil}, {"far", clients, 0, 0, nil}} {
 		load.Go(func() { // ends with stop
 			if took := r.run(t, s.address, stop); len(took) == 0 {
 				t.Errorf("%s: nobody was answered", r.topic)

@@ -74,14 +74,15 @@ var errStillRead = errors.New("not all of this partition is known yet")
 func received(resp kmsg.Response) (bytes int64, err error) {
 	for _, t := range resp.(*kmsg.FetchResponse).Topics {
 		for _, p := range t.Partitions {
-			if p.ErrorCode == 9 {
-				return bytes, errStillRead
-			}
-			if p.ErrorCode != 0 {
+			switch p.ErrorCode {
+			case 0:
+			case 9:
+				err = errStillRead
+			default:
 				return bytes, fmt.Errorf("%s-%d: error %d", t.Topic, p.Partition, p.ErrorCode)
 			}
 			bytes += int64(len(p.RecordBatches))
 		}
 	}
-	return bytes, nil
+	return bytes, err
 }

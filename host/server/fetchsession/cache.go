@@ -123,6 +123,7 @@ func (c *Cache) Begin(q *kmsg.FetchRequest) (parts []Partition, sess *Session, c
 		c.putLocked(s, w)
 	}
 	c.forgetLocked(s, q)
+	parts = make([]Partition, 0, s.order.Len())
 	for e := s.order.Front(); e != nil; e = e.Next() {
 		p := e.Value.(*kept)
 		parts = append(parts, Partition{p.key, p.ask})
@@ -138,7 +139,11 @@ func (c *Cache) Begin(q *kmsg.FetchRequest) (parts []Partition, sess *Session, c
 func (s *Session) ID() int32 { return s.id }
 
 func partitionsOf(q *kmsg.FetchRequest) []Partition {
-	var out []Partition
+	n := 0
+	for i := range q.Topics {
+		n += len(q.Topics[i].Partitions)
+	}
+	out := make([]Partition, 0, n)
 	for i := range q.Topics {
 		t := &q.Topics[i]
 		for _, p := range t.Partitions {
