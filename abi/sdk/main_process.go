@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -66,6 +67,8 @@ func serve(p Plugin) error {
 	signal.Ignore(os.Interrupt) // meant for the host, which shares the terminal
 
 	s := newServer(p)
+	oneThread()
+	s.brings = sync.OnceFunc(allThreads)
 	g := s.grpcServer()
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(ln) }() // ends with g.Stop, and is awaited below
@@ -86,11 +89,16 @@ func serve(p Plugin) error {
 	}
 }
 
+// streamWorkers is how many goroutines stay to answer calls, with stacks that have grown to what a call needs. What comes
+// beyond them gets goroutines of its own.
+const streamWorkers = 16
+
 // grpcServer makes a server with all that a host of go-plugin's protocol looks for.
 func (s *server) grpcServer() *grpc.Server {
 	g := grpc.NewServer(
 		grpc.ForceServerCodecV2(abipb.Codec{}),
 		grpc.WriteBufferSize(abipb.DefaultFrame), // one system call for a frame instead of eight
+		grpc.NumStreamWorkers(streamWorkers),
 	)
 	abipb.RegisterRemoteStorageManagerServer(g, s)
 	h := health.NewServer()

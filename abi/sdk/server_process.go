@@ -36,6 +36,7 @@ func (p phase) String() string {
 type server struct {
 	abipb.UnimplementedRemoteStorageManagerServer
 	plugin Plugin
+	brings func() // is called before the plugin brings bytes itself; nil: nobody wants to know
 
 	mu    sync.Mutex
 	phase phase
@@ -219,6 +220,9 @@ func (s *server) fetch(op string, msg *abipb.SegmentMetadata, st grpc.ServerStre
 	}
 	if err := st.SendMsg(sourceFrame(src)); err != nil || src.Stream == nil {
 		return err
+	}
+	if s.brings != nil {
+		s.brings()
 	}
 	return s.sendStream(op, seg, st, src.Stream)
 }

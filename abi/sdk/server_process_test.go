@@ -67,8 +67,13 @@ func fakePlugin(rsm abi.RemoteStorageManager) Plugin {
 // dial serves p over memory.
 func dial(t *testing.T, p Plugin) abipb.RemoteStorageManagerClient {
 	t.Helper()
+	return dialServer(t, newServer(p))
+}
+
+func dialServer(t *testing.T, s *server) abipb.RemoteStorageManagerClient {
+	t.Helper()
 	ln := bufconn.Listen(1 << 20)
-	g := newServer(p).grpcServer()
+	g := s.grpcServer()
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(ln) }() // ends with the cleanup's Stop
 	conn, err := grpc.NewClient("passthrough:///plugin", grpc.WithTransportCredentials(insecure.NewCredentials()),
