@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,7 +78,7 @@ func loadFlags(t testing.TB, batch int) []string {
 type reading struct {
 	topic   string
 	clients int
-	every   time.Duration // 0: at once
+	every   time.Duration // in the mean, as independent clients ask: the times between are exponential, the same in each run; 0: at once
 	spread  time.Duration // they begin over this time: clients that nobody started together do not ask together
 	got     *atomic.Int64 // bytes of records; nil: nobody counts
 }
@@ -121,6 +122,7 @@ func (r reading) client(address string, first int32, delay time.Duration, stop <
 	defer c.nc.Close()
 	q := fetchByName(r.topic, 16<<10, first, first+1, first+2, first+3, first+4)
 	begun := false
+	rng := rand.New(rand.NewPCG(1, uint64(first)))
 	next := time.NewTimer(delay)
 	defer next.Stop()
 	for {
@@ -129,7 +131,7 @@ func (r reading) client(address string, first int32, delay time.Duration, stop <
 			return took, nil
 		case <-next.C:
 		}
-		next.Reset(r.every)
+		next.Reset(time.Duration(rng.ExpFloat64() * float64(r.every)))
 		began := time.Now()
 		resp, err := c.ask(q)
 		if err != nil {
@@ -202,8 +204,8 @@ func startFar(b *testing.B, address string) (stop func() (got float64)) {
 	}
 }
 
-// BenchmarkServeLoad measures `rsmhost serve` on 1,000 partitions: 100 connections fetch local ones ten times a second, alone
-// and while 100 more fetch remote ones as fast as a store of 30 ms lets them, in turns. p99-ratio is the loaded p99 over
+// BenchmarkServeLoad measures `rsmhost serve` on 1,000 partitions: 100 connections fetch local ones ten times a second each,
+// independently of one another, alone and while 100 more fetch remote ones as fast as a store of 30 ms lets them, in turns. p99-ratio is the loaded p99 over
 // the idle one; far-MiB/s is what the remote ones got meanwhile, rss-MiB the server's memory with all connections open.
 func BenchmarkServeLoad(b *testing.B) {
 	s := startServe(b, "", loadFlags(b, 16<<10)...)
