@@ -22,7 +22,8 @@ func TestPercentFor(t *testing.T) {
 	}
 }
 
-// TestSpaceCollections: after each collection the heap may grow by what is promised, and by no more than as much again.
+// TestSpaceCollections: after each collection the heap may grow by about what is promised: by half of it at least, and by half as
+// much again at most. The percentage follows the live heap of the collection before.
 func TestSpaceCollections(t *testing.T) {
 	new(spacer).collected()
 	for _, held := range []int{1 << 20, 20 << 20, 80 << 20} {

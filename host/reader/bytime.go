@@ -3,7 +3,6 @@ package reader
 import (
 	"context"
 	"iter"
-	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
@@ -60,12 +59,12 @@ func (q *offsetQuery) remoteSegments() iter.Seq[*rlmm.Segment] {
 
 // inSegment looks in one remote segment, from where its time index points to.
 func (q *offsetQuery) inSegment(ctx context.Context, seg *rlmm.Segment, ts, start int64) (p place, ok bool, err error) {
-	err = q.r.inPool(ctx, func() error {
+	err = q.r.inPool(ctx, func(t *turn) error {
 		pos, err := q.timePosition(ctx, seg, ts, start)
 		if err != nil {
 			return err
 		}
-		return q.r.scanSegment(ctx, seg, pos, func(b batchRef) (bool, error) {
+		return q.r.scanSegment(ctx, t, seg, pos, func(b batchRef) (bool, error) {
 			p, ok, err = q.inBatch(b, ts, start)
 			return ok, err
 		})
@@ -134,23 +133,24 @@ func (q *offsetQuery) localByTime(ts, start int64) (p place, err error) {
 }
 
 // inPool runs fn as a remote read does: when its turn comes.
-func (r *Reader) inPool(ctx context.Context, fn func() error) error {
+func (r *Reader) inPool(ctx context.Context, fn func(*turn) error) error {
 	if r.store == nil {
 		return abi.Errorf("read", "remote tier", abi.Phase, "no plugin is given to read it")
 	}
 	var err error
-	if perr := r.pool.do(ctx, "", func() { err = fn() }); perr != nil {
+	if perr := r.pool.do(ctx, "", func(t *turn) { err = fn(t) }); perr != nil {
 		return perr
 	}
 	return err
 }
 
-// scanSegment calls visit with each batch of a remote segment from position pos on, until it says stop or fails.
-func (r *Reader) scanSegment(ctx context.Context, seg *rlmm.Segment, pos int64, visit func(batchRef) (stop bool, err error)) error {
+// scanSegment calls visit with each batch of a remote segment from position pos on, until it says stop or fails. The scan has
+// the turn t.
+func (r *Reader) scanSegment(ctx context.Context, t *turn, seg *rlmm.Segment, pos int64, visit func(batchRef) (stop bool, err error)) error {
 	obj := r.log(seg)
 	defer obj.Close()
 	obj.Expect(min(pos+scanAhead, seg.SizeBytes))
-	mem := memory{r.buffers.Lease(), r.pool, new(time.Duration)}
+	mem := memory{r.buffers.Lease(), t}
 	buf, err := mem.get(ctx, scanAhead)
 	if err != nil {
 		return err

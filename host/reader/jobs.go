@@ -49,7 +49,6 @@ func (r *Reader) job(ctx context.Context, client string, rd *read) *job {
 	r.counts.topic(rd.part).requests.Add(1)
 	j := &job{read: *rd, out: *rd.out, done: make(chan struct{}), began: time.Now()}
 	j.read.out, j.read.tr = &j.out, rd.tr.Fork()
-	j.read.mem.pool, j.read.mem.away = r.pool, &j.away
 	j.read.files = false // what comes behind the remote tier lies in the same buffer
 	jctx := r.detach(ctx, j)
 	r.late.wg.Go(func() {
@@ -82,9 +81,10 @@ func (r *Reader) run(ctx context.Context, client string, rd *read) error {
 		return err
 	}
 	var failed error
-	err := r.pool.do(ctx, client, func() {
+	err := r.pool.do(ctx, client, func(t *turn) {
+		defer t.tell()
 		growStack()
-		rd.began = time.Now()
+		rd.mem.turn, rd.began = t, t.began
 		failed = r.remote(ctx, rd)
 		if r.vanished(rd, failed) {
 			failed = r.afterLook(ctx, rd, failed)
@@ -92,7 +92,6 @@ func (r *Reader) run(ctx context.Context, client string, rd *read) error {
 		if failed == nil {
 			failed = r.finishRemote(ctx, rd)
 		}
-		r.pool.took(time.Since(rd.began) - *rd.mem.away)
 	})
 	r.quota.settle(rd.room, rd.acc.len())
 	if err != nil {

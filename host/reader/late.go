@@ -27,7 +27,6 @@ type job struct {
 	err    error
 	done   chan struct{} // closed when out, acc and err are there
 	began  time.Time
-	away   time.Duration // out of the pool, after it had a place there
 	cancel context.CancelCauseFunc
 	detach func() bool // lets it outlive its request
 	timer  *time.Timer // drops it, while it is kept

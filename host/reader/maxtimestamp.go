@@ -121,12 +121,12 @@ func (s *maxSearch) segment(ctx context.Context, seg *rlmm.Segment) error {
 	if seg.MaxTimestampMs < s.best.timestamp || seg.MaxTimestampMs == s.best.timestamp && seg.StartOffset > s.best.offset {
 		return nil
 	}
-	return s.q.r.inPool(ctx, func() error {
+	return s.q.r.inPool(ctx, func(t *turn) error {
 		pos, err := s.q.timePosition(ctx, seg, seg.MaxTimestampMs, s.q.part.Offsets.LogStart)
 		if err != nil {
 			return err
 		}
-		err = s.q.r.scanSegment(ctx, seg, pos, func(b batchRef) (bool, error) {
+		err = s.q.r.scanSegment(ctx, t, seg, pos, func(b batchRef) (bool, error) {
 			if b.IsControl() || b.MaxTimestamp < seg.MaxTimestampMs {
 				return false, nil
 			}
@@ -135,7 +135,7 @@ func (s *maxSearch) segment(ctx context.Context, seg *rlmm.Segment) error {
 		if err != nil || s.best.timestamp == seg.MaxTimestampMs {
 			return err
 		}
-		return s.q.r.scanSegment(ctx, seg, 0, func(b batchRef) (bool, error) {
+		return s.q.r.scanSegment(ctx, t, seg, 0, func(b batchRef) (bool, error) {
 			if !s.promising(b.BatchHeader) {
 				return false, nil
 			}

@@ -63,9 +63,9 @@ func TestPoolSpreadsReads(t *testing.T) {
 		began := time.Now()
 		for range threads * rounds {
 			wg.Go(func() {
-				err := p.do(context.Background(), "", func() {
+				err := p.do(context.Background(), "", func(t *turn) {
+					defer t.tell()
 					time.Sleep(took)
-					p.took(took)
 					mu.Lock()
 					defer mu.Unlock()
 					ends = append(ends, time.Now())

@@ -77,12 +77,12 @@ func (p *pool) stats() PoolStats {
 }
 
 // do runs fn when its turn comes. An error is DEADLINE or CANCELLED, and fn did not run.
-func (p *pool) do(ctx context.Context, client string, fn func()) error {
+func (p *pool) do(ctx context.Context, client string, fn func(*turn)) error {
 	if err := p.enter(ctx, client); err != nil {
 		return err
 	}
 	defer p.leave()
-	fn()
+	fn(&turn{pool: p, began: time.Now()})
 	return nil
 }
 
@@ -130,6 +130,13 @@ func (p *pool) leave() {
 	defer p.mu.Unlock()
 	p.running--
 	p.grantLocked()
+}
+
+// overtake takes a place beyond the bound.
+func (p *pool) overtake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running++
 }
 
 // took takes note of how long a read was at work.

@@ -22,7 +22,7 @@ func TestPoolIsFairBetweenClients(t *testing.T) {
 		var wg sync.WaitGroup
 		begin := func(client string) {
 			wg.Go(func() {
-				err := p.do(context.Background(), client, func() {
+				err := p.do(context.Background(), client, func(*turn) {
 					time.Sleep(time.Second)
 					mu.Lock()
 					defer mu.Unlock()
@@ -52,7 +52,7 @@ func TestM6ReaderMetrics(t *testing.T) {
 		p := newPool(2, 100)
 		var wg sync.WaitGroup
 		for i := range 5 {
-			wg.Go(func() { p.do(context.Background(), fmt.Sprint(i), func() { time.Sleep(time.Second) }) })
+			wg.Go(func() { p.do(context.Background(), fmt.Sprint(i), func(*turn) { time.Sleep(time.Second) }) })
 		}
 		synctest.Wait()
 		if got, want := p.stats(), (PoolStats{Threads: 2, Running: 2, Queued: 3}); got != want {
@@ -72,7 +72,7 @@ func TestPoolFullQueueWaitsOutside(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				if err := p.do(context.Background(), "", func() { time.Sleep(time.Second) }); err != nil {
+				if err := p.do(context.Background(), "", func(*turn) { time.Sleep(time.Second) }); err != nil {
 					t.Error(err)
 				}
 			})
@@ -83,7 +83,7 @@ func TestPoolFullQueueWaitsOutside(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
-		err := p.do(ctx, "", func() { t.Error("ran after its deadline") })
+		err := p.do(ctx, "", func(*turn) { t.Error("ran after its deadline") })
 		if !errors.Is(err, abi.Deadline) {
 			t.Errorf("got %v, want DEADLINE", err)
 		}
@@ -100,7 +100,7 @@ func TestPoolResize(t *testing.T) {
 		p := newPool(1, 100)
 		var wg sync.WaitGroup
 		for range 6 {
-			wg.Go(func() { p.do(context.Background(), "", func() { time.Sleep(time.Second) }) })
+			wg.Go(func() { p.do(context.Background(), "", func(*turn) { time.Sleep(time.Second) }) })
 		}
 		synctest.Wait()
 		p.resize(4, 100)
