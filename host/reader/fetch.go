@@ -3,7 +3,6 @@ package reader
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -135,7 +134,7 @@ func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 	work := takeReads(len(req.Partitions))
 	defer work.free()
 	reads := work.reads
-	limit, first := min(max(req.MaxBytes, 0), math.MaxInt32), true
+	limit, first := req.limit(), true
 	mem := memory{lease: r.buffers.Lease()}
 	patience, stop := ctx, context.CancelFunc(func() {}) // ends when the answer has to go out
 	if wait := time.Duration(r.wait.Load()); wait > 0 {
@@ -145,7 +144,7 @@ func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 	for i := range req.Partitions {
 		rd := &reads[i]
 		*rd = read{req: &req.Partitions[i], out: &resp.Partitions[i], iso: req.Isolation, tr: r.trace(req, i),
-			room: min(max(req.Partitions[i].MaxBytes, 0), limit), first: first, files: req.Files, mem: mem}
+			room: req.allowance(&req.Partitions[i], limit), first: first, files: req.Files, mem: mem}
 		charge := r.begin(ctx, patience, req, rd)
 		if charge > 0 {
 			first = false
@@ -154,6 +153,7 @@ func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 	}
 	r.readRemote(ctx, patience, req, reads)
 	r.goOn(ctx, reads, limit)
+	r.passFirstOn(ctx, patience, req, reads)
 	for i := range reads {
 		r.finish(ctx, &reads[i])
 		r.ended(req, &reads[i])

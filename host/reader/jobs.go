@@ -203,6 +203,7 @@ func (r *Reader) fit(rd *read, j *job) bool {
 		break
 	}
 	if n == 0 {
+		rd.acc.tooBig = true
 		r.late.keep(rd.lateKey(), j)
 		return false
 	}

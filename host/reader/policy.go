@@ -34,13 +34,16 @@ type Policy struct {
 	// KeepLate: a remote read that was not ready in time goes on, and the retry is answered from it. Kafka throws away what
 	// was downloaded, so that a store slower than the wait never gets anybody on (KAFKA-15776).
 	KeepLate bool
+	// FirstPassesOn: where the partition that may exceed its allowance by a first batch has nothing to give, the next one may.
+	// With Kafka that is lost, and a client whose other allowances are too small asks in vain for ever.
+	FirstPassesOn bool
 	// DataTimes: a lookup by time gives data records of both tiers. Kafka's also gives transaction markers, and looks for
 	// the greatest timestamp in the local tier alone (KAFKA-17552).
 	DataTimes bool
 }
 
 // Better is the policy of this project.
-var Better = Policy{WholeBatches: true, CrossSegments: true, ExactAborted: true, NestedSegments: true, Lineage: true, Verify: true, TellingCodes: true, DataTimes: true, KeepLate: true}
+var Better = Policy{WholeBatches: true, CrossSegments: true, ExactAborted: true, NestedSegments: true, Lineage: true, Verify: true, TellingCodes: true, DataTimes: true, KeepLate: true, FirstPassesOn: true}
 
 // Kafka43 answers as Apache Kafka 4.3 does, to be held against recorded answers.
 var Kafka43 = Policy{EmptyOnTimeout: true}

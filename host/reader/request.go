@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"math"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/budget"
@@ -24,6 +25,14 @@ type FetchRequest struct {
 	// CRCs are not checked then, as a broker checks none.
 	Files      bool
 	Partitions []FetchPartition
+}
+
+// limit is the bytes of the answer as a whole, but for a first batch.
+func (q *FetchRequest) limit() int64 { return min(max(q.MaxBytes, 0), math.MaxInt32) }
+
+// allowance is the bytes that a partition may take where left are left of the whole.
+func (q *FetchRequest) allowance(p *FetchPartition, left int64) int64 {
+	return min(max(p.MaxBytes, 0), left)
 }
 
 // FetchPartition asks for one partition.

@@ -8,7 +8,7 @@ import (
 )
 
 // Names are the names of steps, in about their order.
-var Names = []string{"locality", "late", "look", "epoch", "segment", "index", "position", "source", "transfer", "batches", "local", "aborted", "stopped", "answer"}
+var Names = []string{"locality", "first", "late", "look", "epoch", "segment", "index", "position", "source", "transfer", "batches", "local", "aborted", "stopped", "answer"}
 
 // Brief is a step as a brief trace has it.
 type Brief struct {

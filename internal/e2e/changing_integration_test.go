@@ -36,7 +36,11 @@ func TestChangingStore(t *testing.T) {
 	w := &written{}
 	var wg sync.WaitGroup
 	wg.Go(func() { w.produce(ctx, t, b.bootstrap) })
-	wg.Go(func() { w.transact(ctx, t, b.bootstrap) })
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			w.transact(ctx, t, b.bootstrap)
+		}
+	})
 	readers := make([]*observer, 8)
 	for i := range readers {
 		readers[i] = &observer{t: t, name: fmt.Sprintf("client %d", i), w: w, next: map[string]int64{}}
@@ -47,7 +51,11 @@ func TestChangingStore(t *testing.T) {
 	<-time.After(changingFor / 2) // the broker dies in the middle of it
 	b.down("--kill")
 	b.upAgain()
+	before := w.committed.Load()
 	wg.Wait()
+	if w.committed.Load() == before {
+		t.Errorf("%d transactions were committed before the broker died, and none after", before)
+	}
 	total := int64(0)
 	for _, r := range readers {
 		if r.seen.Load() == 0 {
@@ -100,8 +108,9 @@ func starts(t *testing.T, address string) map[string]int64 {
 
 // written is what was acknowledged: the checksum of each record's value by its place.
 type written struct {
-	sums  sync.Map // place -> uint32
-	count atomic.Int64
+	sums      sync.Map // place -> uint32
+	count     atomic.Int64
+	committed atomic.Int64 // transactions
 }
 
 func place(r *kgo.Record) string { return fmt.Sprintf("%s-%d@%d", r.Topic, r.Partition, r.Offset) }
@@ -134,9 +143,11 @@ func (w *written) produce(ctx context.Context, t *testing.T, address string) {
 	}
 }
 
-// transact writes to "ledger" in transactions, of which every other is aborted; the broker's death may end one.
+// transact writes to "ledger" in transactions, of which every other is aborted, until ctx ends or the broker's death leaves one
+// that its client can't end: the next client of that name does.
 func (w *written) transact(ctx context.Context, t *testing.T, address string) {
 	cl := client(t, address, kgo.DefaultProduceTopic("ledger"), kgo.TransactionalID("writer"), kgo.TransactionTimeout(10*time.Second))
+	defer cl.Close()
 	for n := 0; ctx.Err() == nil; n++ {
 		commit, word := kgo.TryCommit, "good"
 		if n%2 == 1 {
@@ -150,7 +161,10 @@ func (w *written) transact(ctx context.Context, t *testing.T, address string) {
 			cl.Produce(ctx, kgo.StringRecord(word+strings.Repeat(" x", 300)), nil)
 		}
 		cl.Flush(ctx)
-		if err := cl.EndTransaction(context.Background(), commit); err != nil && !errors.Is(err, kerr.OperationNotAttempted) {
+		switch err := cl.EndTransaction(context.Background(), commit); {
+		case err == nil && commit == kgo.TryCommit:
+			w.committed.Add(1)
+		case err != nil && !errors.Is(err, kerr.OperationNotAttempted):
 			t.Logf("end of a transaction: %v", err)
 		}
 	}
