@@ -98,15 +98,18 @@ func (f *fetching) wait(ctx context.Context, changed <-chan struct{}, over <-cha
 	return false
 }
 
-// enough says whether an answer goes out before the client's wait is over.
+// enough says whether an answer goes out before the client's wait is over: a remote read that took its time, or is late, does not
+// wait for more. One that found nothing, since all from the offset on was compacted away, waits: its client would ask again at
+// once, and each time the store is asked.
 func enough(data *reader.FetchResponse, minBytes int64) bool {
 	var n int64
 	for i := range data.Partitions {
 		p := &data.Partitions[i]
-		if p.Code != reader.None || p.Diverging != nil || p.Remote {
+		size := p.Size()
+		if p.Code != reader.None || p.Diverging != nil || p.Remote && (p.Late || size > 0) {
 			return true
 		}
-		n += p.Size()
+		n += size
 	}
 	return n >= minBytes
 }

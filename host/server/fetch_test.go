@@ -14,9 +14,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/internal/hammer"
 	"github.com/rsmhost/rsmhost/internal/kafkabytes"
+	"github.com/rsmhost/rsmhost/internal/memrsm"
 )
 
 func tp(topic string) abi.TopicIDPartition {
@@ -59,6 +61,23 @@ func TestMinBytes(t *testing.T) {
 			t.Errorf("%s: nothing", name)
 		}
 	}
+}
+
+// TestNothingLeftRemotely: where all from an offset on was compacted away, and the remote tier ends there, a client waits as at
+// the end of a log, and does not have the store read for nothing as fast as it can ask.
+func TestNothingLeftRemotely(t *testing.T) {
+	seg := kafkabytes.NewSegment(t, tp("orders"), 1, kafkabytes.Batch{Base: 0, Last: 9})
+	seg.Meta.EndOffset = 19
+	meta := t.TempDir()
+	kafkabytes.WriteMetadata(t, meta, kafkabytes.Finished(seg)...)
+	v := serveHost(t, host.Config{RSM: memrsm.New(memrsm.Inline, seg), Metadata: "dir:" + meta}, Options{})
+	topic := v.host.Topics()[0]
+	got := ask[*kmsg.FetchResponse](v.dial(t), fetchOf(topic, 15, 0), 18).Topics[0].Partitions[0]
+	if got.ErrorCode != 0 || len(got.RecordBatches) > 0 || got.HighWatermark != 20 {
+		t.Errorf("without a wait: %+v", got)
+	}
+	v.dial(t).send(frame(fetchOf(topic, 15, 1<<30), 4))
+	hammer.Eventually(t, 10*time.Second, func() bool { return v.waits.Load() == 1 })
 }
 
 // entry is one of magic 0 or 1.
