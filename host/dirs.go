@@ -34,10 +34,15 @@ func takeDir(dir, flag string) (release func() error, err error) {
 		return nil, abi.E("lock directory", dir, abi.FileKind(err), err)
 	}
 	if err := checkStamp(dir); err != nil {
-		f.Close()
-		return nil, err
+		return nil, errors.Join(err, unlock(f))
 	}
-	return f.Close, nil // closing ends the lock
+	return func() error { return unlock(f) }, nil
+}
+
+// unlock ends a lock and closes its file. To close it is not enough: a process that is being forked in this moment, for a
+// plugin, has the file too until it runs the plugin, and a host that takes the directory again at once would find it locked.
+func unlock(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
 
 // taken refuses a directory that another process has.

@@ -65,5 +65,7 @@ func occupy(dir string) (free func() error, err error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return f.Close, nil
+	return func() error { // to close it is not enough: a plugin that is being forked has it too
+		return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
+	}, nil
 }
