@@ -24,7 +24,9 @@ import (
 // Main runs p for the host that started this process, and ends the process when the host is done with it or gone. It
 // never returns. Started by a person, it says what it is and exits with status 2.
 //
-// Standard output belongs to the handshake: from here on, what is printed there goes to standard error.
+// Standard output belongs to the handshake: from here on, what is printed there goes to standard error. As long as p answers
+// with locations alone, one of its threads runs at a time, and from its first stream on as many as there are cores; GOMAXPROCS in
+// the environment wins.
 func Main(p Plugin) {
 	if os.Getenv(abipb.CookieKey) != abipb.CookieValue {
 		fmt.Fprintf(os.Stderr, "%s is a storage plugin and does nothing by itself; rsmhost runs it: rsmhost --plugin %s\n",

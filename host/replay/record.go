@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/epoch"
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/locality"
@@ -51,7 +52,7 @@ type Recorder struct {
 // and wrong, of several partitions at once, by time; and at random offsets until there are enough cases. moved says that the
 // topic's ends moved meanwhile: then cases that name them won't repeat.
 //
-// Errors: those of a connection, of ctx and of Emit.
+// Errors: those of a connection, of ctx and of Emit, and UNAVAILABLE for a server that is too busy to find an offset by time.
 func (r *Recorder) Run(ctx context.Context) (moved bool, err error) {
 	rng := rand.New(rand.NewPCG(r.Seed, 0))
 	var surveys []*survey
@@ -83,7 +84,10 @@ func (r *Recorder) ask(ctx context.Context, cases []*Case) error {
 			}
 			c.Fetch.Response.Partitions = answer(ctx, r.Client, req)
 		case c.Offsets != nil:
-			c.Offsets.Response = c.Offsets.Request.ask(ctx, r.Client, c.Offsets.Request.Timestamp)
+			c.Offsets.Response = c.Offsets.Request.patiently(ctx, r.Client)
+			if c.Offsets.Response.ErrorCode == int16(reader.RequestTimedOut) { // which says how busy it was, and nothing of its data
+				return abi.Errorf("record", r.Topic, abi.Unavailable, "the server did not find %s of partition %d in time, asked %d times", c.Note, c.Offsets.Request.Partition, walkTries)
+			}
 		case c.Epoch != nil:
 			c.Epoch.Response = c.Epoch.Request.ask(ctx, r.Client)
 		}
