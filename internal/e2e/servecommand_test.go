@@ -67,8 +67,12 @@ func fixtureFlags(t testing.TB, fixture string) []string {
 // dirFlags serves what lies in a fixture's folder.
 func dirFlags(t testing.TB, dir string) []string {
 	t.Helper()
+	return withPlugin(artifacts(t).process, dir)
+}
+
+func withPlugin(plugin, dir string) []string {
 	return []string{"--metadata", "dir:" + filepath.Join(dir, "rlmm"), "--log-dir", filepath.Join(dir, "local"),
-		"--plugin", artifacts(t).process, "--plugin-config", "root=" + filepath.Join(dir, "remote")}
+		"--plugin", plugin, "--plugin-config", "root=" + filepath.Join(dir, "remote")}
 }
 
 // stop sends SIGTERM, and gives what else was on stdout.
