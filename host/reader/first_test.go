@@ -93,3 +93,51 @@ func TestFirstPassesOnLate(t *testing.T) {
 		want(t, "beside it", got[1], None, "[0]")
 	})
 }
+
+// slowThree has "a", "b" and "c" in a store that is slower than the wait, each a batch of 1,000 bytes.
+func slowThree(t *testing.T) *Reader {
+	t.Helper()
+	var segs []*segment
+	var parts []*Partition
+	for i, topic := range []string{"a", "b", "c"} {
+		segs = append(segs, kafkabytes.NewSegment(t, id(topic), byte(i+1), batch{Base: 0, Last: 9, Size: 1000}))
+		parts = append(parts, remotePartition(t, segs[i]))
+	}
+	store := slowStore(700*time.Millisecond, segs...)
+	store.Form = memrsm.Stream // each read asks it
+	r := newReader(t, Better, store, parts...)
+	r.Resize(10, 10)
+	r.SetWait(500 * time.Millisecond)
+	return r
+}
+
+// TestFirstOfALateRead: two partitions take turns to be the first, and each is when it is answered from a read that was begun
+// when it was not, and found a batch that was too large. What the first may do is not lost with that.
+func TestFirstOfALateRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := slowThree(t)
+		defer r.Close()
+		fetch(t, r, context.Background(), all("ca", 100_000, 10))
+		for n := range 10 {
+			for _, p := range fetch(t, r, context.Background(), all([]string{"ab", "ba"}[n%2], 100_000, 10)) {
+				if len(p.Records) > 0 {
+					return
+				}
+			}
+		}
+		t.Error("nothing came in ten requests")
+	})
+}
+
+// TestRoomOfALateRead: a read that found a batch too large for its room is no answer to a request that has the room.
+func TestRoomOfALateRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := slowThree(t)
+		defer r.Close()
+		fetch(t, r, context.Background(), all("ab", 100_000, 10))
+		r.SetWait(time.Minute)
+		got := fetch(t, r, context.Background(), all("ab", 100_000, 1000))
+		want(t, "the first", got[0], None, "[0]")
+		want(t, "the other", got[1], None, "[0]")
+	})
+}

@@ -24,17 +24,35 @@ func (r *Reader) readRemote(ctx, patience context.Context, req *FetchRequest, re
 			jobs[i] = r.job(ctx, req.ClientID, rd)
 		}
 	}
-	if !slices.ContainsFunc(jobs, func(j *job) bool { return j != nil }) {
+	if !some(jobs) {
 		return
 	}
 	r.counts.fetching.Add(1)
 	defer r.counts.waited(time.Now())
-	over := false
-	for i, j := range jobs {
-		if j != nil {
-			over = r.collect(ctx, patience, &reads[i], j, over)
+	for over := false; some(jobs); {
+		for i, j := range jobs {
+			if j == nil {
+				continue
+			}
+			rd := &reads[i]
+			over, jobs[i] = r.collect(ctx, patience, rd, j, over), nil
+			if rd.outgrew(j) {
+				rd.acc = accumulator{}
+				jobs[i] = r.job(ctx, req.ClientID, rd)
+			}
 		}
 	}
+}
+
+func some(jobs []*job) bool {
+	return slices.ContainsFunc(jobs, func(j *job) bool { return j != nil })
+}
+
+// outgrew reports that a read was answered from one of an earlier request that might take less, and for which the first batch
+// was too large. That says nothing of this one, which is begun anew: else the right to exceed an allowance could be spent on
+// such answers for ever.
+func (rd *read) outgrew(j *job) bool {
+	return !rd.out.Late && rd.acc.tooBig && (rd.room > j.read.room || rd.first && !j.read.first)
 }
 
 // job gives the read of an earlier request that this one asks for again, or begins one.
