@@ -281,5 +281,6 @@ func (r *Reader) finish(ctx context.Context, rd *read) {
 	rd.out.Files = rd.acc.files
 	rd.out.Records, rd.out.buf = rd.acc.take()
 	rd.out.Remote = rd.ans.Where == locality.Remote
+	rd.out.Spent = r.policy.FirstPassesOn && rd.spent()
 	r.traceAnswer(rd)
 }

@@ -40,6 +40,11 @@ func (rd *read) heldBack() bool {
 	return rd.acc.tooBig || rd.ans.Where == locality.Remote && rd.room == 0
 }
 
+// spent says whether a read that was not held back was charged for nothing: a remote one is before it is known what it finds.
+func (rd *read) spent() bool {
+	return rd.ans.Where == locality.Remote && rd.out.Size() == 0 && !rd.out.Late && !rd.heldBack()
+}
+
 // readFirst reads one partition again, as the first of its request.
 func (r *Reader) readFirst(ctx, patience context.Context, req *FetchRequest, one []read) {
 	rd := &one[0]

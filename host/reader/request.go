@@ -81,6 +81,7 @@ type PartitionData struct {
 	Leader           *Leader              // with FENCED_LEADER_EPOCH
 	Late             bool                 // the remote read was not ready in time: ask again, and it is answered from what came
 	Remote           bool                 // the remote tier was asked
+	Spent            bool                 // the remote read took what others may want, and found nothing: they come before it in the next request
 	Records          []byte               // batches; the first may begin below the offset, the last may be cut (Policy)
 	Files            []locallog.Stretch   // the same, where FetchRequest.Files is set and they lie in the local tier; Records is nil then
 

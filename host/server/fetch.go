@@ -119,7 +119,7 @@ func summary(data *reader.FetchResponse) []fetchsession.Answered {
 	for i := range data.Partitions {
 		p := &data.Partitions[i]
 		failed, some := p.Code != reader.None, p.Size() > 0
-		out[i] = fetchsession.Answered{News: failed || p.Diverging != nil || some, Failed: failed, Taken: p.Late || some,
+		out[i] = fetchsession.Answered{News: failed || p.Diverging != nil || some, Failed: failed, Taken: p.Late || p.Spent || some,
 			HighWatermark: p.HighWatermark, LastStable: p.LastStableOffset, LogStart: p.LogStartOffset}
 	}
 	return out

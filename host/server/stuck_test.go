@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
@@ -120,4 +121,51 @@ func TestStoreThatFailsAFewTimes(t *testing.T) {
 	if n := logReads(store); n != 4 {
 		t.Errorf("the store was asked %d times", n)
 	}
+}
+
+// TestHeldBackInASession: "empty" has nothing behind its offset, which is known only when its remote read is done: it took the right to
+// exceed an allowance until then. "live" always has data. "held", whose batch is larger than its allowance, must have its turn.
+func TestHeldBackInASession(t *testing.T) {
+	id := func(topic string, n byte) abi.TopicIDPartition {
+		return abi.TopicIDPartition{Topic: topic, TopicID: kafkabytes.ID(n)}
+	}
+	batch := kafkabytes.Batch{Base: 0, Last: 9, Size: 1000}
+	empty, held := kafkabytes.NewSegment(t, id("empty", 1), 1, batch), kafkabytes.NewSegment(t, id("held", 2), 2, batch)
+	empty.Meta.EndOffset = 19
+	meta, dir := t.TempDir(), t.TempDir()
+	kafkabytes.WriteMetadata(t, meta, kafkabytes.Finished(empty, held)...)
+	kafkabytes.WriteLog(t, dir, id("live", 3), kafkabytes.NewSegment(t, id("live", 3), 3, batch))
+	for _, exact := range []bool{false, true} {
+		cfg := host.Config{RSM: memrsm.New(memrsm.Inline, empty, held), Metadata: "dir:" + meta, LogDirs: []string{dir}, KafkaExact: exact}
+		v := serveHost(t, cfg, Options{KafkaExact: exact})
+		w := v.dial(t)
+		q := fetchOf(v.topic(t, "empty"), 10, 0)
+		q.Topics = append(q.Topics, fetchOf(v.topic(t, "held"), 0, 0).Topics[0], fetchOf(v.topic(t, "live"), 0, 0).Topics[0])
+		for i := range 2 {
+			q.Topics[i].Partitions[0].PartitionMaxBytes = 10
+		}
+		q.SessionEpoch = 0
+		got := 0
+		for range 5 {
+			resp := ask[*kmsg.FetchResponse](w, q, 18)
+			for _, topic := range resp.Topics {
+				if topic.TopicID == kafkabytes.ID(2) {
+					got += len(topic.Partitions[0].RecordBatches)
+				}
+			}
+			q.SessionID, q.SessionEpoch, q.Topics = resp.SessionID, q.SessionEpoch+1, nil
+		}
+		if got > 0 == exact {
+			t.Errorf("exact %v: %d bytes of what was held back", exact, got)
+		}
+	}
+}
+
+func (v *served) topic(t *testing.T, name string) *host.Topic {
+	t.Helper()
+	topic, err := v.host.Topic(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topic
 }

@@ -225,7 +225,7 @@ func (c *Cache) dropLocked(s *Session) {
 
 // End notes what a client is told, and gives which partitions of the answer it must hear of: of an incremental one those
 // with something new. A partition that took bytes of the budget, or that is not ready, goes to the end of the order: one
-// whose remote read never comes in time must not starve those behind it.
+// whose remote read never comes in time, or finds nothing, must not starve those behind it. One that was held back stays.
 func (c *Cache) End(s *Session, incremental bool, parts []Partition, answers []Answered) (told []bool) {
 	told = make([]bool, len(parts))
 	c.mu.Lock()
@@ -250,7 +250,7 @@ func (c *Cache) End(s *Session, incremental bool, parts []Partition, answers []A
 type Answered struct {
 	News          bool // records, an error, a diverging epoch
 	Failed        bool
-	Taken         bool // bytes of the budget, or it is not ready
+	Taken         bool // bytes of the budget, if only until it was known that there are none, or it is not ready
 	HighWatermark int64
 	LastStable    int64 // offset
 	LogStart      int64 // offset
