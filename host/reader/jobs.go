@@ -70,6 +70,7 @@ func (r *Reader) job(ctx context.Context, client string, rd *read) *job {
 	j.read.files = false // what comes behind the remote tier lies in the same buffer
 	jctx := r.detach(ctx, j)
 	r.late.wg.Go(func() {
+		defer r.giveWay()
 		defer close(j.done)
 		defer j.detach() // nothing of it may stay with a context that lives on
 		defer j.cancel(nil)
@@ -175,6 +176,15 @@ func (r *Reader) answerLate(rd *read, j *job) {
 	}
 	j.detach()
 	r.late.keep(rd.lateKey(), j)
+	r.giveWay() // it may have been done before it was kept
+}
+
+// giveWay drops reads that are done and kept for those who wait for memory: they began to wait before these were done, when
+// there was nothing to shed.
+func (r *Reader) giveWay() {
+	if n := r.buffers.Wanted(); n > 0 {
+		r.late.shed(n)
+	}
 }
 
 // adopt makes a job's result the partition's.
@@ -223,6 +233,7 @@ func (r *Reader) fit(rd *read, j *job) bool {
 	if n == 0 {
 		rd.acc.tooBig = true
 		r.late.keep(rd.lateKey(), j)
+		r.giveWay()
 		return false
 	}
 	acc.n = n

@@ -99,3 +99,31 @@ func TestMemoryFull(t *testing.T) {
 		held.Release()
 	})
 }
+
+// TestMemoryOfALateRead: what a read keeps that came too late, and whose client does not come again, is given to a read that began
+// to wait for memory before it was done.
+func TestMemoryOfALateRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := boundedReader(t, 256<<10, memrsm.Stream, 4)
+		r.store.RSM.(*memrsm.Store).Before = func(_ context.Context, c memrsm.Call) error {
+			if c.Index == 0 {
+				time.Sleep(2 * time.Second)
+			}
+			return nil
+		}
+		r.SetWait(500 * time.Millisecond)
+		if p := one(t, r, ask("a", 0, 200<<10)); !p.Late {
+			t.Fatalf("not late: %v, %d bytes", p.Code, len(p.Records))
+		}
+		began := time.Now()
+		for {
+			p := one(t, r, ask("a", 100, 200<<10))
+			if took := time.Since(began); p.Code != None || took > 20*time.Second {
+				t.Fatalf("after %v: %v, %d bytes", took, p.Code, len(p.Records))
+			}
+			if len(p.Records) > 0 {
+				return
+			}
+		}
+	})
+}
