@@ -179,3 +179,34 @@ func TestQuotaGivesBackWhatWasNotTaken(t *testing.T) {
 		}
 	})
 }
+
+// TestQuotaWakesThoseWhoWait: a read with a large allowance and a small answer. Who began to wait while it ran waits for what it took,
+// and not for its allowance, which would be a quarter of an hour.
+func TestQuotaWakesThoseWhoWait(t *testing.T) {
+	for name, change := range map[string]func(q *quota){
+		"given back":   func(q *quota) { q.settle(1_000_000, 10) },
+		"a larger one": func(q *quota) { q.setBound(1_000_000_000) },
+		"no bound":     func(q *quota) { q.setBound(0) },
+		"no change":    nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQuota(QuotaConfig{BytesPerSecond: 1000}, nil)
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if err := q.reserve(ctx, 1_000_000); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error)
+			go func() { done <- q.reserve(ctx, 10) }()
+			time.Sleep(2 * time.Second)
+			if change != nil {
+				change(q)
+			}
+			err, took := <-done, time.Since(began)
+			if change != nil && (err != nil || took > 2*time.Second) || change == nil && (err == nil || took < time.Minute) {
+				t.Errorf("%s: %v after %v", name, err, took)
+			}
+		})
+	}
+}

@@ -27,7 +27,8 @@ type quota struct {
 	throttled tally.Histogram // waits until the rate allowed a read
 
 	mu      sync.Mutex
-	samples []sample // oldest first
+	samples []sample      // oldest first
+	eased   chan struct{} // closed when those who wait may have to wait less; nil: nobody waits
 }
 
 // sample is what was recorded in one window.
@@ -54,6 +55,15 @@ func (q *quota) setBound(bytesPerSecond int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.cfg.BytesPerSecond = bytesPerSecond
+	q.easeLocked()
+}
+
+// easeLocked has those who wait look again.
+func (q *quota) easeLocked() {
+	if q.eased != nil {
+		close(q.eased)
+		q.eased = nil
+	}
 }
 
 // throttle is how long the rate must rest to come back to the bound; 0 while it is not above.
@@ -106,7 +116,13 @@ func (q *quota) recordLocked(now time.Time, bytes int64) {
 // reserve waits until the rate allows a read and charges its allowance. An error is THROTTLED: the deadline came first,
 // and nothing was charged.
 func (q *quota) reserve(ctx context.Context, bytes int64) error {
-	for {
+	began, waited := q.now(), false
+	defer func() {
+		if waited {
+			q.throttled.Observe(q.now().Sub(began))
+		}
+	}()
+	for ; ; waited = true {
 		q.mu.Lock()
 		if q.cfg.BytesPerSecond <= 0 {
 			q.mu.Unlock()
@@ -119,14 +135,19 @@ func (q *quota) reserve(ctx context.Context, bytes int64) error {
 			q.mu.Unlock()
 			return nil
 		}
+		if q.eased == nil {
+			q.eased = make(chan struct{})
+		}
+		eased := q.eased
 		q.mu.Unlock()
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
-			q.throttled.Observe(wait)
+		case <-eased:
+			t.Stop()
 		case <-ctx.Done():
 			t.Stop()
-			q.throttled.Observe(q.now().Sub(now))
+			waited = true
 			err := abi.Errorf("remote read", "", abi.Throttled, "the fetch quota is used up: %w", context.Cause(ctx))
 			err.RetryAfter = wait
 			return err
@@ -134,11 +155,13 @@ func (q *quota) reserve(ctx context.Context, bytes int64) error {
 	}
 }
 
-// settle gives back what a read reserved and did not take.
+// settle gives back what a read reserved and did not take, which those who wait may have at once: what was reserved may be for
+// many minutes, and they would end with their deadline.
 func (q *quota) settle(reserved, took int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.cfg.BytesPerSecond > 0 && took != reserved {
 		q.recordLocked(q.now(), took-reserved)
+		q.easeLocked()
 	}
 }
