@@ -138,6 +138,12 @@ func (p *Pool) acquire(ctx context.Context, l *Lease, n int64) error {
 	select {
 	case <-w.ready:
 		return nil
+	default:
+		p.shrink(n) // what could be given since, by who did not see this one wait
+	}
+	select {
+	case <-w.ready:
+		return nil
 	case <-ctx.Done():
 	}
 	p.mu.Lock()

@@ -22,7 +22,7 @@ func (r *Reader) passFirstOn(ctx, patience context.Context, req *FetchRequest, r
 	}
 	for i := range reads {
 		rd := &reads[i]
-		if rd.first || !rd.heldBack() {
+		if rd.first || !rd.heldBack() || rd.ans.Where == locality.Remote && req.allowance(rd.req, req.limit()) == 0 { // the latter is not read at all
 			continue
 		}
 		r.readFirst(ctx, patience, req, reads[i:i+1])
@@ -50,7 +50,7 @@ func (r *Reader) readFirst(ctx, patience context.Context, req *FetchRequest, one
 	rd := &one[0]
 	rd.acc.release()
 	rd.acc, rd.first, rd.room = accumulator{}, true, req.allowance(rd.req, req.limit())
-	rd.tr.Add(rd.tr.Mark(), "first", "passed on", nil, "no other partition of the request has anything, so that this one may exceed its allowance")
+	rd.tr.Add(rd.tr.Mark(), "first", "passed on", nil, "nothing came for the request, so that this partition may exceed its allowance")
 	if rd.ans.Where == locality.Local {
 		r.readLocal(ctx, rd)
 		return

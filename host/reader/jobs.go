@@ -36,7 +36,8 @@ func (r *Reader) readRemote(ctx, patience context.Context, req *FetchRequest, re
 			}
 			rd := &reads[i]
 			over, jobs[i] = r.collect(ctx, patience, rd, j, over), nil
-			if rd.outgrew(j) {
+			if rd.outgrew(j) { // the new job has this read's room, so that it is the last
+				rd.acc.release()
 				rd.acc = accumulator{}
 				jobs[i] = r.job(ctx, req.ClientID, rd)
 			}

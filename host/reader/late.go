@@ -105,6 +105,9 @@ func (l *lateReads) shed(n int64) {
 		}
 		select {
 		case <-j.done:
+			if j.read.acc.buf == nil { // which frees nothing, and tells the retry something
+				continue
+			}
 			n -= j.read.acc.n
 			delete(l.jobs, k)
 			j.timer.Stop()

@@ -162,6 +162,8 @@ func (q *quota) settle(reserved, took int64) {
 	defer q.mu.Unlock()
 	if q.cfg.BytesPerSecond > 0 && took != reserved {
 		q.recordLocked(q.now(), took-reserved)
-		q.easeLocked()
+		if took < reserved {
+			q.easeLocked()
+		}
 	}
 }

@@ -85,7 +85,7 @@ func (r *Recorder) ask(ctx context.Context, cases []*Case) error {
 			c.Fetch.Response.Partitions = answer(ctx, r.Client, req)
 		case c.Offsets != nil:
 			c.Offsets.Response = c.Offsets.Request.patiently(ctx, r.Client)
-			if c.Offsets.Response.ErrorCode == int16(reader.RequestTimedOut) { // which says how busy it was, and nothing of its data
+			if ctx.Err() == nil && c.Offsets.Response.ErrorCode == int16(reader.RequestTimedOut) { // which says how busy it was, and nothing of its data
 				return abi.Errorf("record", r.Topic, abi.Unavailable, "the server did not find %s of partition %d in time, asked %d times", c.Note, c.Offsets.Request.Partition, walkTries)
 			}
 		case c.Epoch != nil:

@@ -16,8 +16,8 @@ import (
 // mis-reads the old form there.
 const reframedSince = 12
 
-// fetch answers a Fetch: at once where there is enough, the remote tier was asked or something is wrong, else when data
-// comes or the client's wait is over.
+// fetch answers a Fetch: at once where there is enough, the remote tier was asked and had something or something is wrong, else
+// when data comes or the client's wait is over.
 func fetch(ctx context.Context, c *conn, req *request, q *kmsg.FetchRequest) (*fetchReply, error) {
 	resp := &fetchReply{FetchResponse: kmsg.NewPtrFetchResponse()}
 	parts, sess, code := c.s.sessions.Begin(q)
@@ -98,18 +98,17 @@ func (f *fetching) wait(ctx context.Context, changed <-chan struct{}, over <-cha
 	return false
 }
 
-// enough says whether an answer goes out before the client's wait is over: a remote read that took its time, or is late, does not
-// wait for more. One that found nothing, since all from the offset on was compacted away, waits: its client would ask again at
+// enough says whether an answer goes out before the client's wait is over. A remote read has taken its time and does not wait for
+// more; one that found nothing, since all from the offset on was compacted away, waits: its client would ask again at
 // once, and each time the store is asked.
 func enough(data *reader.FetchResponse, minBytes int64) bool {
 	var n int64
 	for i := range data.Partitions {
 		p := &data.Partitions[i]
-		size := p.Size()
-		if p.Code != reader.None || p.Diverging != nil || p.Remote && (p.Late || size > 0) {
+		if p.Code != reader.None || p.Diverging != nil || p.Remote && !p.Spent {
 			return true
 		}
-		n += size
+		n += p.Size()
 	}
 	return n >= minBytes
 }

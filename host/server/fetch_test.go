@@ -78,6 +78,11 @@ func TestNothingLeftRemotely(t *testing.T) {
 	}
 	v.dial(t).send(frame(fetchOf(topic, 15, 1<<30), 4))
 	hammer.Eventually(t, 10*time.Second, func() bool { return v.waits.Load() == 1 })
+	exact := serveHost(t, host.Config{RSM: memrsm.New(memrsm.Inline, seg), Metadata: "dir:" + meta, KafkaExact: true}, Options{KafkaExact: true})
+	got = ask[*kmsg.FetchResponse](exact.dial(t), fetchOf(exact.host.Topics()[0], 15, 1<<30), 18).Topics[0].Partitions[0]
+	if got.ErrorCode != 0 || len(got.RecordBatches) > 0 {
+		t.Errorf("as Kafka, which answers at once: %+v", got)
+	}
 }
 
 // entry is one of magic 0 or 1.

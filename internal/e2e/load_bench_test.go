@@ -205,8 +205,9 @@ func startFar(b *testing.B, address string) (stop func() (got float64)) {
 }
 
 // BenchmarkServeLoad measures `rsmhost serve` on 1,000 partitions: 100 connections fetch local ones ten times a second each,
-// independently of one another, alone and while 100 more fetch remote ones as fast as a store of 30 ms lets them, in turns. p99-ratio is the loaded p99 over
-// the idle one; far-MiB/s is what the remote ones got meanwhile, rss-MiB the server's memory with all connections open.
+// independently of one another, alone and while 100 more fetch remote ones as fast as a store of 30 ms lets them, in turns.
+// p99-ratio is the loaded p99 over the idle one; far-MiB/s is what the remote ones got meanwhile, rss-MiB the server's memory
+// with all connections open.
 func BenchmarkServeLoad(b *testing.B) {
 	s := startServe(b, "", loadFlags(b, 16<<10)...)
 	near := reading{"near", 100, 100 * time.Millisecond, 100 * time.Millisecond, nil}
