@@ -12,7 +12,7 @@ const threadsEnv = "GOMAXPROCS"
 
 // oneThread lets one thread run at a time, until allThreads is called. A plugin that only tells where bytes lie
 // works for some microseconds a call, and waking a second thread to share in that costs more than it does: without this
-// a call costs a third more CPU, which the host's own reads do not get (internal/e2e, BenchmarkServeLoad).
+// a call costs a quarter more CPU, which the host's own reads do not get (internal/e2e, BenchmarkServeLoad).
 func oneThread() {
 	if os.Getenv(threadsEnv) == "" {
 		runtime.GOMAXPROCS(1)
