@@ -95,12 +95,18 @@ func serve(p Plugin) error {
 // beyond them gets goroutines of its own.
 const streamWorkers = 16
 
+// requestWindow is what may come of requests before they are read. It stands because gRPC would measure the connection
+// otherwise: a ping with every request, and an answer to it, which both sides wake up for.
+const requestWindow = 1 << 20
+
 // grpcServer makes a server with all that a host of go-plugin's protocol looks for.
 func (s *server) grpcServer() *grpc.Server {
 	g := grpc.NewServer(
 		grpc.ForceServerCodecV2(abipb.Codec{}),
 		grpc.WriteBufferSize(abipb.DefaultFrame), // one system call for a frame instead of eight
 		grpc.NumStreamWorkers(streamWorkers),
+		grpc.StaticStreamWindowSize(requestWindow),
+		grpc.StaticConnWindowSize(requestWindow),
 	)
 	abipb.RegisterRemoteStorageManagerServer(g, s)
 	h := health.NewServer()

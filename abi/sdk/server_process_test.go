@@ -16,6 +16,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -72,12 +73,24 @@ func dial(t *testing.T, p Plugin) abipb.RemoteStorageManagerClient {
 
 func dialServer(t *testing.T, s *server) abipb.RemoteStorageManagerClient {
 	t.Helper()
+	return dialThrough(t, s, func(nc net.Conn) net.Conn { return nc })
+}
+
+// dialThrough is dialServer over a connection that is wrapped.
+func dialThrough(t *testing.T, s *server, wrap func(net.Conn) net.Conn) abipb.RemoteStorageManagerClient {
+	t.Helper()
 	ln := bufconn.Listen(1 << 20)
 	g := s.grpcServer()
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(ln) }() // ends with the cleanup's Stop
 	conn, err := grpc.NewClient("passthrough:///plugin", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return ln.DialContext(ctx) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			nc, err := ln.DialContext(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(nc), nil
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,6 +374,57 @@ func TestAnswersThatAreNone(t *testing.T) {
 		if f := fetch(t, context.Background(), c); !errors.Is(f.err, abi.Internal) {
 			t.Errorf("%s: %+v, want INTERNAL", name, f)
 		}
+	}
+}
+
+// pingCounter is a connection that counts the HTTP/2 PING frames that come over it and are no answers to one.
+type pingCounter struct {
+	net.Conn
+	header  []byte // of the frame that is on its way, 9 bytes when it is whole: RFC 9113, 4.1
+	payload int    // bytes still to come of it
+	pings   atomic.Int64
+}
+
+func (c *pingCounter) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	for rest := b[:n]; len(rest) > 0; {
+		if c.payload > 0 {
+			skipped := min(c.payload, len(rest))
+			c.payload, rest = c.payload-skipped, rest[skipped:]
+			continue
+		}
+		c.header, rest = append(c.header, rest[0]), rest[1:]
+		if len(c.header) < 9 {
+			continue
+		}
+		const ping, ack = 6, 1
+		if c.header[3] == ping && c.header[4]&ack == 0 {
+			c.pings.Add(1)
+		}
+		c.payload = int(c.header[0])<<16 | int(c.header[1])<<8 | int(c.header[2])
+		c.header = c.header[:0]
+	}
+	return n, err
+}
+
+// TestRequestsBringNoPings: gRPC pings with each request unless its windows stand, and host and plugin wake up once more for it.
+func TestRequestsBringNoPings(t *testing.T) {
+	var conn *pingCounter
+	rsm := &fakeRSM{src: func(context.Context, *abi.SegmentMetadata, abi.Range) (*abi.Source, error) {
+		return &abi.Source{Location: &abi.Location{Parts: []abi.Part{{Inline: []byte("hello")}}}}, nil
+	}}
+	c := dialThrough(t, newServer(fakePlugin(rsm)), func(nc net.Conn) net.Conn {
+		conn = &pingCounter{Conn: nc}
+		return conn
+	})
+	configure(t, c)
+	for range 20 {
+		if f := fetch(t, context.Background(), c); f.err != nil {
+			t.Fatal(f.err)
+		}
+	}
+	if n := conn.pings.Load(); n != 0 {
+		t.Errorf("%d pings came with 20 answers", n)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -206,27 +205,35 @@ func startFar(b *testing.B, address string) (stop func() (got float64)) {
 
 // BenchmarkServeLoad measures `rsmhost serve` on 1,000 partitions: 100 connections fetch local ones ten times a second each,
 // independently of one another, alone and while 100 more fetch remote ones as fast as a store of 30 ms lets them, in turns.
-// p99-ratio is the loaded p99 over the idle one; far-MiB/s is what the remote ones got meanwhile, rss-MiB the server's memory
-// with all connections open.
+// p99-ratio is the loaded p99 over the idle one; far-MiB/s is what the remote ones got meanwhile, server-us and plugin-us the CPU
+// that a remote read costs more than those that there were without, rss-MiB the server's memory with all connections open.
 func BenchmarkServeLoad(b *testing.B) {
-	s := startServe(b, "", loadFlags(b, 16<<10)...)
+	const batch, phase = 16 << 10, 5 * time.Second
+	s := startServe(b, "", loadFlags(b, batch)...)
 	near := reading{"near", 100, 100 * time.Millisecond, 100 * time.Millisecond, nil}
 	before := uncollected()
 	defer func() { debug.SetGCPercent(before); debug.SetMemoryLimit(math.MaxInt64) }()
 	var idle, loaded []time.Duration
 	rss, got, meanwhile := 0.0, 0.0, time.Duration(0)
+	plugin := onlyChild(b, s.cmd.Process.Pid)
+	var serverCPU, pluginCPU time.Duration // of the loaded phases, less what it was in the idle ones
 	measure := func() []time.Duration {
 		stop := make(chan struct{})
-		timer := time.AfterFunc(5*time.Second, func() { rss = max(rss, resident(b, s.cmd.Process.Pid)); close(stop) })
+		timer := time.AfterFunc(phase, func() { rss = max(rss, resident(b, s.cmd.Process.Pid)); close(stop) })
 		defer timer.Stop()
 		return near.run(b, s.address, stop)
 	}
 	b.ResetTimer()
 	for range b.N {
+		server := cpuTime(b, s.cmd.Process.Pid)
 		idle = append(idle, measure()...)
+		serverCPU -= cpuTime(b, s.cmd.Process.Pid) - server
 		began, stop := time.Now(), startFar(b, s.address)
 		<-time.After(time.Second) // they are all there, and their wait is in its rhythm
+		server, farAway := cpuTime(b, s.cmd.Process.Pid), cpuTime(b, plugin)
 		loaded = append(loaded, measure()...)
+		serverCPU += cpuTime(b, s.cmd.Process.Pid) - server
+		pluginCPU += cpuTime(b, plugin) - farAway
 		got, meanwhile = got+stop(), meanwhile+time.Since(began)
 	}
 	b.StopTimer()
@@ -234,24 +241,8 @@ func BenchmarkServeLoad(b *testing.B) {
 	b.ReportMetric(float64(p99(loaded).Microseconds()), "loaded-p99-us")
 	b.ReportMetric(float64(p99(loaded))/float64(p99(idle)), "p99-ratio")
 	b.ReportMetric(got/meanwhile.Seconds()/(1<<20), "far-MiB/s")
+	reads := got / batch / meanwhile.Seconds() * phase.Seconds() * float64(b.N)
+	b.ReportMetric(float64(serverCPU.Microseconds())/reads, "server-us")
+	b.ReportMetric(float64(pluginCPU.Microseconds())/reads, "plugin-us")
 	b.ReportMetric(rss, "rss-MiB")
-}
-
-// resident is a process's memory in MiB.
-func resident(t testing.TB, pid int) float64 {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		t.Skip("no /proc here") // the figure is Linux's
-	}
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
-			kib, err := strconv.Atoi(f[1])
-			if err != nil {
-				t.Error(err)
-			}
-			return float64(kib) / 1024
-		}
-	}
-	t.Error("no VmRSS")
-	return 0
 }
