@@ -97,11 +97,12 @@ func (r *Reader) detach(ctx context.Context, j *job) context.Context {
 
 // run does a remote read: when the quota and a reader are free.
 func (r *Reader) run(ctx context.Context, client string, rd *read) error {
-	if err := r.quota.reserve(ctx, rd.room); err != nil {
+	charged, err := r.quota.reserve(ctx, rd.room)
+	if err != nil {
 		return err
 	}
 	var failed error
-	err := r.pool.do(ctx, client, func(t *turn) {
+	err = r.pool.do(ctx, client, func(t *turn) {
 		defer t.tell()
 		growStack()
 		rd.mem.turn, rd.began = t, t.began
@@ -113,7 +114,7 @@ func (r *Reader) run(ctx context.Context, client string, rd *read) error {
 			failed = r.finishRemote(ctx, rd)
 		}
 	})
-	r.quota.settle(rd.room, rd.acc.len())
+	r.quota.settle(charged, rd.acc.len())
 	if err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func TestDefect24QuotaIsReservedBeforeTheRead(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 10 {
 			wg.Go(func() {
-				if err := q.reserve(context.Background(), 2000); err != nil {
+				if _, err := q.reserve(context.Background(), 2000); err != nil {
 					t.Error(err)
 				}
 			})
@@ -164,7 +164,7 @@ func TestDefect24QuotaIsReservedBeforeTheRead(t *testing.T) {
 func TestQuotaGivesBackWhatWasNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuota(QuotaConfig{BytesPerSecond: 1000}, nil)
-		if err := q.reserve(context.Background(), 1<<20); err != nil {
+		if _, err := q.reserve(context.Background(), 1<<20); err != nil {
 			t.Fatal(err)
 		}
 		q.settle(1<<20, 100)
@@ -174,10 +174,39 @@ func TestQuotaGivesBackWhatWasNotTaken(t *testing.T) {
 		q.record(1 << 20)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if err := q.reserve(ctx, 1); !errors.Is(err, abi.Throttled) {
+		if _, err := q.reserve(ctx, 1); !errors.Is(err, abi.Throttled) {
 			t.Errorf("got %v, want THROTTLED", err)
 		}
 	})
+}
+
+// TestQuotaOfABoundThatComesAndGoes: reads that run while the bound changes cost what they took, and give back only what was charged.
+func TestQuotaOfABoundThatComesAndGoes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		at, meanwhile, then int64 // the bound when the read begins, while it runs, and when it ends
+		rate                float64
+	}{
+		"it stays":         {1000, 1000, 1000, 500},
+		"there is none":    {0, 0, 0, 0},
+		"it comes":         {0, 1000, 1000, 500},
+		"it goes":          {1000, 0, 0, 500},
+		"it came and went": {0, 1000, 0, 0},
+		"it was away":      {1000, 0, 1000, 500},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQuota(QuotaConfig{BytesPerSecond: tt.at}, nil)
+			charged, err := q.reserve(context.Background(), 1_000_000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.setBound(tt.meanwhile)
+			q.setBound(tt.then)
+			q.settle(charged, 500)
+			if got := q.rate(); got != tt.rate {
+				t.Errorf("%s: %v bytes/s after a read of 500, want %v", name, got, tt.rate)
+			}
+		})
+	}
 }
 
 // TestQuotaWakesThoseWhoWait: a read with a large allowance and a small answer. Who began to wait while it ran waits for what it took,
@@ -194,11 +223,14 @@ func TestQuotaWakesThoseWhoWait(t *testing.T) {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			if err := q.reserve(ctx, 1_000_000); err != nil {
+			if _, err := q.reserve(ctx, 1_000_000); err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan error)
-			go func() { done <- q.reserve(ctx, 10) }()
+			go func() { // ends with the reserve, which done waits for
+				_, err := q.reserve(ctx, 10)
+				done <- err
+			}()
 			time.Sleep(2 * time.Second)
 			if change != nil {
 				change(q)

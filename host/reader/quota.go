@@ -113,9 +113,9 @@ func (q *quota) recordLocked(now time.Time, bytes int64) {
 	q.samples = append(q.samples, sample{now, bytes})
 }
 
-// reserve waits until the rate allows a read and charges its allowance. An error is THROTTLED: the deadline came first,
-// and nothing was charged.
-func (q *quota) reserve(ctx context.Context, bytes int64) error {
+// reserve waits until the rate allows a read and charges its allowance; nothing is charged while there is no bound. An error is
+// THROTTLED: the deadline came first, and nothing was charged.
+func (q *quota) reserve(ctx context.Context, bytes int64) (charged int64, err error) {
 	began, waited := q.now(), false
 	defer func() {
 		if waited {
@@ -126,14 +126,14 @@ func (q *quota) reserve(ctx context.Context, bytes int64) error {
 		q.mu.Lock()
 		if q.cfg.BytesPerSecond <= 0 {
 			q.mu.Unlock()
-			return nil
+			return 0, nil
 		}
 		now := q.now()
 		wait := q.throttleLocked(now)
 		if wait == 0 {
 			q.recordLocked(now, bytes)
 			q.mu.Unlock()
-			return nil
+			return bytes, nil
 		}
 		if q.eased == nil {
 			q.eased = make(chan struct{})
@@ -150,20 +150,22 @@ func (q *quota) reserve(ctx context.Context, bytes int64) error {
 			waited = true
 			err := abi.Errorf("remote read", "", abi.Throttled, "the fetch quota is used up: %w", context.Cause(ctx))
 			err.RetryAfter = wait
-			return err
+			return 0, err
 		}
 	}
 }
 
-// settle gives back what a read reserved and did not take, which those who wait may have at once: what was reserved may be for
-// many minutes, and they would end with their deadline.
-func (q *quota) settle(reserved, took int64) {
+// settle makes of what was charged for a read what it took. Those who wait may have the rest at once: what was reserved may be for
+// many minutes, and they would end with their deadline. The bound may have come or gone while the read ran: what was not charged is
+// not given back.
+func (q *quota) settle(charged, took int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.cfg.BytesPerSecond > 0 && took != reserved {
-		q.recordLocked(q.now(), took-reserved)
-		if took < reserved {
-			q.easeLocked()
-		}
+	if q.cfg.BytesPerSecond <= 0 && charged == 0 || took == charged {
+		return
+	}
+	q.recordLocked(q.now(), took-charged)
+	if took < charged {
+		q.easeLocked()
 	}
 }
