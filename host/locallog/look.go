@@ -166,7 +166,7 @@ func (l *Log) append(s *Segment) (torn, err error) {
 	since := end - s.lastIndexed()
 	s.Size = s.disk
 	var bad error
-	stop, err := s.scan(end, func(at batchAt) bool {
+	stop, err := s.scan(end, s.Size, func(at batchAt) bool {
 		b := &Batch{at.BatchHeader, s, at.Pos}
 		if bad = s.verify(at); bad != nil {
 			return true

@@ -8,12 +8,11 @@ import (
 
 // Span is where a read begins in the local log, and how far it may go in that segment.
 type Span struct {
-	Segment    *Segment
-	Pos        int64 // of the first batch
-	First      int64 // size of the first batch in bytes
-	BaseOffset int64 // of the first batch
-	Limit      int64 // exclusive position in the segment where the bound, or the segment, ends
-	Next       int64 // base of the following segment; LogEnd behind the last
+	Segment *Segment
+	Pos     int64              // of the first batch
+	First   format.BatchHeader // of the first batch
+	Limit   int64              // exclusive position in the segment where the bound, or the segment, ends
+	Next    int64              // base of the following segment; LogEnd behind the last
 }
 
 // Find gives the first batch that ends at or after offset, and the stretch from it up to bound (exclusive offset). It
@@ -33,7 +32,7 @@ func (l *Log) Find(offset, bound int64) (Span, bool, error) {
 		if err != nil {
 			return Span{}, false, err
 		}
-		return Span{Segment: s, Pos: b.Pos, First: b.Size(), BaseOffset: b.BaseOffset, Limit: limit, Next: l.next(i)}, true, nil
+		return Span{Segment: s, Pos: b.Pos, First: b.BatchHeader, Limit: limit, Next: l.next(i)}, true, nil
 	}
 	return Span{}, false, nil
 }
@@ -46,11 +45,15 @@ type Stretch struct {
 	Bytes   int64
 }
 
-// Headers calls visit with the header of each batch that lies whole between the positions pos, where one begins, and limit
-// (exclusive) until visit says stop. An error is CORRUPT at bytes that are no batch, with their position; what came before
-// was visited.
-func (s *Segment) Headers(pos, limit int64, visit func(h *format.BatchHeader) (stop bool)) error {
-	_, err := s.scan(pos, func(b batchAt) bool { return b.Pos+b.Size() > limit || visit(&b.BatchHeader) })
+// Headers calls visit with the header of each batch of the span that lies whole before the position limit (exclusive) until
+// visit says stop. The first one is not read again, and none that begins at limit or behind it. An error is CORRUPT at bytes
+// that are no batch, with their position; what came before was visited.
+func (s *Span) Headers(limit int64, visit func(h *format.BatchHeader) (stop bool)) error {
+	second := s.Pos + s.First.Size()
+	if second > limit || visit(&s.First) {
+		return nil
+	}
+	_, err := s.Segment.scan(second, limit, func(b batchAt) bool { return b.Pos+b.Size() > limit || visit(&b.BatchHeader) })
 	return err
 }
 

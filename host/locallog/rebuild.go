@@ -37,7 +37,7 @@ func (l *Log) rebuildIndexes(clean bool) error {
 func (s *Segment) rebuildIndex() error {
 	var x format.OffsetIndex
 	since := int64(0)
-	_, err := s.scan(0, func(b batchAt) bool {
+	_, err := s.scan(0, s.Size, func(b batchAt) bool {
 		if since > indexInterval {
 			x = format.AppendOffsetEntry(x, s.Base, b.LastOffset, b.Pos)
 			since = 0

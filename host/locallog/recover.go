@@ -21,7 +21,7 @@ func (s *Segment) recover(clean bool) (end, error) {
 	}
 	e := end{offset: s.Base}
 	var bad error
-	pos, err := s.scan(from, func(b batchAt) bool {
+	pos, err := s.scan(from, s.Size, func(b batchAt) bool {
 		if !clean {
 			if bad = s.verify(b); bad != nil {
 				return true

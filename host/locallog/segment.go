@@ -112,13 +112,13 @@ type batchAt struct {
 	Pos int64
 }
 
-// scan calls visit with the header of each batch from position pos on until visit says stop. It ends at the end of the
-// segment, and at a batch that is cut or is none with a CORRUPT error and its position.
-func (s *Segment) scan(pos int64, visit func(batchAt) (stop bool)) (int64, error) {
+// scan calls visit with the header of each batch that begins at position pos or behind it and before limit until visit says stop.
+// It ends at limit, at most the segment's size, and at a batch that is cut or is none with a CORRUPT error and its position.
+func (s *Segment) scan(pos, limit int64, visit func(batchAt) (stop bool)) (int64, error) {
 	ahead := headers.Get().(*headerReader)
 	defer headers.Put(ahead)
 	ahead.reset(s)
-	for pos < s.Size {
+	for pos < limit {
 		b, err := ahead.at(pos)
 		if err != nil {
 			return pos, err
@@ -142,7 +142,7 @@ func (s *Segment) scan(pos int64, visit func(batchAt) (stop bool)) (int64, error
 // find gives the first batch whose last offset is at or above offset. It reports false where the segment holds none.
 func (s *Segment) find(offset int64) (b batchAt, ok bool, err error) {
 	_, pos := s.index.Lookup(s.Base, offset)
-	_, err = s.scan(pos, func(at batchAt) bool {
+	_, err = s.scan(pos, s.Size, func(at batchAt) bool {
 		if at.LastOffset >= offset {
 			b, ok = at, true
 		}

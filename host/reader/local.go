@@ -53,13 +53,13 @@ func (r *Reader) localOne(ctx context.Context, rd *read, offset, room int64, fir
 	if !ok || span.Pos >= span.Limit {
 		return nil
 	}
-	if span.First > room && !first {
+	if span.First.Size() > room && !first {
 		rd.acc.tooBig = rd.acc.len() == 0
 		return nil
 	}
 	want := room
 	if first {
-		want = max(room, span.First)
+		want = max(room, span.First.Size())
 	}
 	n, err := r.takeLocal(ctx, rd, span, min(want, span.Limit-span.Pos))
 	traceLocal(rd, m, span, n)
@@ -88,7 +88,7 @@ func (r *Reader) pointLocal(rd *read, span locallog.Span, n int64) (took int64, 
 	}
 	acc, legacy := rd.acc, false
 	var disorder error
-	err = span.Segment.Headers(span.Pos, span.Pos+n, func(h *format.BatchHeader) bool {
+	err = span.Headers(span.Pos+n, func(h *format.BatchHeader) bool {
 		legacy = h.Magic < 2
 		if r.policy.Verify && acc.batches > 0 {
 			disorder = follows(h, acc.next)

@@ -206,7 +206,7 @@ func traceLocal(rd *read, m trace.Mark, span locallog.Span, n int64) {
 	}
 	file := format.SegmentFileName(span.Segment.Base, ".log")
 	rd.tr.Add(m, "local", trace.Bytes(n), []trace.Attr{trace.A("bytes", n), trace.A("file", file), trace.A("position", span.Pos)},
-		"%d-%d, from %s at %d", span.BaseOffset, rd.acc.next-1, file, span.Pos)
+		"%d-%d, from %s at %d", span.First.BaseOffset, rd.acc.next-1, file, span.Pos)
 }
 
 func traceAborted(rd *read, m trace.Mark, from, upper int64, looked int) {
