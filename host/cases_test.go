@@ -174,6 +174,38 @@ func TestLogStartAheadOfCheckpoint(t *testing.T) {
 	}
 }
 
+// TestHighWatermarkBehindTheTiers: a broker writes its checkpoint of high watermarks every five seconds, and not when it is
+// killed. What it copied or deleted locally since then was committed all the same: a client must be able to read across the
+// border of the tiers, and to find the end of what is there. Above that nothing is known to be committed.
+func TestHighWatermarkBehindTheTiers(t *testing.T) {
+	p := tp("orders", 1)
+	a, b, c, d := tens(t, p, 11, 10, 2, 0), tens(t, p, 12, 30, 2, 0), tens(t, p, 13, 50, 2, 0), tens(t, p, 14, 70, 1, 0)
+	for name, w := range map[string]struct {
+		checkpoint string
+		local      []*segment
+		remote     []any
+		hw         int64
+		at30       string
+	}{
+		"at the end":                  {"orders 0 80", []*segment{c, d}, finished(a, b), 80, "NONE [30 40 50 60 70]"},
+		"in the local tier":           {"orders 0 70", []*segment{c, d}, finished(a, b), 70, "NONE [30 40 50 60]"},
+		"below the local tier":        {"orders 0 20", []*segment{c, d}, finished(a, b), 50, "NONE [30 40]"},
+		"below a copied segment":      {"orders 0 20", []*segment{c, d}, finished(a, b, c), 70, "NONE [30 40 50 60]"},
+		"below an overlap":            {"orders 0 20", []*segment{b, c, d}, finished(a, b, c), 70, "NONE [30 40 50 60]"},
+		"a copy that is not finished": {"orders 0 20", []*segment{b, c, d}, append(finished(a), kafkabytes.Started(b)), 30, "NONE []"},
+		"a log that was cut":          {"orders 0 20", []*segment{b}, finished(a, b, c), 50, "NONE [30 40]"},
+	} {
+		dir := t.TempDir()
+		kafkabytes.WriteLog(t, dir, p, w.local...)
+		kafkabytes.WriteCheckpoint(t, dir, "log-start-offset-checkpoint", "orders 0 10")
+		kafkabytes.WriteCheckpoint(t, dir, "replication-offset-checkpoint", w.checkpoint)
+		h := open(t, Config{RSM: memrsm.New(memrsm.Inline, a, b, c), Metadata: metadata(t, w.remote...), LogDirs: []string{dir}})
+		o := h.Topics()[0].Partitions[0].Offsets
+		want(t, name, fmt.Sprint(o.HighWatermark, o.LastStableOffset), fmt.Sprint(w.hw, w.hw))
+		want(t, name, read(t, h, from("orders", 30)), w.at30)
+	}
+}
+
 // TestLogStartWhileRetentionBegins: a broker raises the log start first, in memory and in the leader epochs' file, and then
 // deletes segment after segment, which may take minutes. Meanwhile what it is about to delete is gone for its clients, and so
 // it is here: else one that starts at the log's begin would ask for it and be told to try again.

@@ -198,8 +198,7 @@ func (p *TopicPartition) complete() {
 	}
 	l := p.Local
 	base := l.FirstBase()
-	o := locality.Offsets{LocalBase: base, HighWatermark: l.HighWatermark, LastStableOffset: l.LastStable, LogEnd: l.LogEnd,
-		Remote: p.Remote != nil}
+	o := locality.Offsets{LocalBase: base, HighWatermark: l.HighWatermark, LogEnd: l.LogEnd, Remote: p.Remote != nil}
 	checkpoint, ok := l.LogStart()
 	switch {
 	case !o.Remote:
@@ -212,8 +211,22 @@ func (p *TopicPartition) complete() {
 		o.LogStart = base
 	}
 	o.LocalStart = max(o.LogStart, base)
+	o.HighWatermark = max(o.HighWatermark, p.committed(o.LocalStart))
+	o.LastStableOffset = l.StableBelow(o.HighWatermark)
 	p.Offsets = o
 	p.lineage, p.known = l.Lineage, !l.Lineage.Empty()
+}
+
+// committed is the end of what was committed by what else is known, before the checkpoint of high watermarks says so, which a
+// broker writes every five seconds, and not when it is killed: it copies and deletes only what lies below its last stable
+// offset. Else what lies between the two would be in neither tier for a reader: the remote one ends where the local one begins.
+func (p *TopicPartition) committed(localStart int64) int64 {
+	end := localStart
+	if p.Remote != nil {
+		_, highest := p.Remote.HighestInLineage(p.Local.Lineage, p.Local.LogEnd)
+		end = max(end, highest+1)
+	}
+	return min(end, p.Local.LogEnd)
 }
 
 // retained is the offset that retention has come to, before the broker's checkpoint says so, which it writes once a minute:

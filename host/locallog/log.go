@@ -148,6 +148,9 @@ func (l *Log) tellTorn(e end) {
 	}
 }
 
+// StableBelow is the last stable offset where the high watermark is hw.
+func (l *Log) StableBelow(hw int64) int64 { return min(l.open.first(l.LogEnd), hw) }
+
 // bounds works out what a reader may see from the checkpoints and the open transactions.
 func (l *Log) bounds(d *Dir) {
 	l.logStart, l.hasLogStart = d.logStart[l.key()]
@@ -155,5 +158,5 @@ func (l *Log) bounds(d *Dir) {
 	if hw, ok := d.highWatermark[l.key()]; ok {
 		l.HighWatermark = min(hw, l.LogEnd)
 	}
-	l.LastStable = min(l.open.first(l.LogEnd), l.HighWatermark)
+	l.LastStable = l.StableBelow(l.HighWatermark)
 }

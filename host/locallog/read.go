@@ -90,5 +90,5 @@ func (l *Log) CollectAll(dst []format.AbortedTxn, from, upper int64) (all []form
 			return dst, true
 		}
 	}
-	return dst, l.LastStable >= upper // no transaction that began below is open
+	return dst, l.StableBelow(upper) >= upper // no transaction that began below is open
 }
