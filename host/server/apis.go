@@ -22,6 +22,7 @@ const (
 	unsupportedVersion         int16 = 35
 	invalidRequest             int16 = 42
 	policyViolation            int16 = 44
+	transactionalIDDenied      int16 = 53 // TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 	saslAuthenticationFailed   int16 = 58
 	unknownTopicID             int16 = 100
 	unsupportedEndpointType    int16 = 115

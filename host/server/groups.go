@@ -49,12 +49,19 @@ func group(ctx context.Context, c *conn, req *request) (kmsg.Response, error) {
 	return do(req.msg), nil
 }
 
-// findCoordinator: of groups it is this server.
+// transactions is the coordinator type of transactional producers.
+const transactions = 1
+
+// findCoordinator: of groups it is this server. A transactional producer is refused for good: with an error that passes it
+// would ask again until its time is over.
 func findCoordinator(_ context.Context, c *conn, req *request, q *kmsg.FindCoordinatorRequest) (*kmsg.FindCoordinatorResponse, error) {
 	one := kmsg.NewFindCoordinatorResponseCoordinator()
 	one.NodeID, one.Host, one.Port = c.s.node, c.address.host, c.address.port
 	if q.CoordinatorType != 0 {
 		one.NodeID, one.Host, one.Port, one.ErrorCode, one.ErrorMessage = -1, "", -1, coordinatorNotAvailable, kmsg.StringPtr(noCoordinator)
+	}
+	if q.CoordinatorType == transactions {
+		one.ErrorCode, one.ErrorMessage = transactionalIDDenied, kmsg.StringPtr(readOnly)
 	}
 	resp, may := kmsg.NewPtrFindCoordinatorResponse(), c.may(req)
 	answer := func(key string) kmsg.FindCoordinatorResponseCoordinator {

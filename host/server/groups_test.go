@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rsmhost/rsmhost/internal/hammer"
 )
@@ -49,6 +52,35 @@ func readSome(t *testing.T, cl *kgo.Client, n int) map[int32][]int64 {
 		})
 	}
 	return got
+}
+
+// TestTransactionsAreRefused: a transactional producer hears at once, and in all versions, that it can't write here. With
+// COORDINATOR_NOT_AVAILABLE it asked again until its own time was over.
+func TestTransactionsAreRefused(t *testing.T) {
+	v := serve(t, local, Options{})
+	w := v.dial(t)
+	for version := int16(1); version <= 6; version++ {
+		q := kmsg.NewPtrFindCoordinatorRequest()
+		q.CoordinatorType, q.CoordinatorKey, q.CoordinatorKeys = transactions, "t", []string{"t"}
+		resp := ask[*kmsg.FindCoordinatorResponse](w, q, version)
+		code := resp.ErrorCode
+		if version >= 4 {
+			code = resp.Coordinators[0].ErrorCode
+		}
+		if code != transactionalIDDenied {
+			t.Errorf("version %d: code %d", version, code)
+		}
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(v.address), kgo.TransactionalID("t"), kgo.DefaultProduceTopic("payments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if _, _, err := cl.ProducerID(ctx); !errors.Is(err, kerr.TransactionalIDAuthorizationFailed) {
+		t.Errorf("a producer id: %v", err)
+	}
 }
 
 // TestGroupGoesOn: a member reads a part, commits and leaves; another one goes on exactly there, also from a new server with
