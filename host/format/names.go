@@ -17,7 +17,7 @@ const maxTopicName = 249
 // directories that Kafka marked: those that end in -delete, -future or -stray.
 func ParsePartitionDir(name string) (topic string, partition int32, ok bool) {
 	i := strings.LastIndexByte(name, '-')
-	if i < 0 || !validTopic(name[:i]) {
+	if i < 0 || !ValidTopic(name[:i]) {
 		return "", 0, false
 	}
 	digits := name[i+1:]
@@ -28,8 +28,8 @@ func ParsePartitionDir(name string) (topic string, partition int32, ok bool) {
 	return name[:i], int32(n), true
 }
 
-// validTopic is Kafka's rule for the names of topics (its Topic class).
-func validTopic(s string) bool {
+// ValidTopic is Kafka's rule for the names of topics (its Topic class).
+func ValidTopic(s string) bool {
 	if s == "" || s == "." || s == ".." || len(s) > maxTopicName {
 		return false
 	}

@@ -14,6 +14,7 @@ import (
 const (
 	unknownTopicOrPartition    int16 = 3
 	coordinatorNotAvailable    int16 = 15
+	invalidTopic               int16 = 17
 	topicAuthorizationFailed   int16 = 29
 	groupAuthorizationFailed   int16 = 30
 	clusterAuthorizationFailed int16 = 31

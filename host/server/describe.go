@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rsmhost/rsmhost/host/access"
+	"github.com/rsmhost/rsmhost/host/format"
 )
 
 // describeConfigs tells a topic's tiering and the broker's settings, all of which can only be read.
@@ -62,6 +63,9 @@ func (m may) configs(r *kmsg.DescribeConfigsRequestResource) (map[string]string,
 	case kmsg.ConfigResourceTypeTopic:
 		if !m.topic(access.Describe, r.ResourceName) {
 			return nil, 0, &refusal{topicAuthorizationFailed, "no rule allows to describe this topic"}
+		}
+		if !format.ValidTopic(r.ResourceName) {
+			return nil, 0, &refusal{invalidTopic, "no topic can have this name"}
 		}
 		t := s.named(r.ResourceName)
 		if t == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/access"
+	"github.com/rsmhost/rsmhost/host/format"
 )
 
 // topics are those that names mean, by name.
@@ -84,6 +85,9 @@ func (m may) find(q *kmsg.MetadataRequestTopic) kmsg.MetadataResponseTopic {
 	}
 	if t := s.named(*q.Topic); t != nil {
 		return s.describe(t)
+	}
+	if !format.ValidTopic(*q.Topic) { // no topic can have it: a client says so, and does not wait for one
+		missing.ErrorCode = invalidTopic
 	}
 	return missing
 }

@@ -206,16 +206,16 @@ func TestMetadata(t *testing.T) {
 	v := serve(t, local, Options{Advertise: "broker.example:9093", ClusterID: "x"})
 	w := v.dial(t)
 	topic := v.host.Topics()[0]
-	missing := "missing"
+	missing, impossible := "missing", "no topic"
 	for version := int16(0); version <= 13; version++ {
 		q := kmsg.NewPtrMetadataRequest()
 		q.Topics = nil
 		if all := ask[*kmsg.MetadataResponse](w, q, version); len(all.Topics) != len(v.host.Topics()) || all.Brokers[0].Host != "broker.example" || all.Brokers[0].Port != 9093 {
 			t.Errorf("version %d: %+v", version, all)
 		}
-		q.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic.Name}, {Topic: &missing}}
+		q.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic.Name}, {Topic: &missing}, {Topic: &impossible}}
 		resp := ask[*kmsg.MetadataResponse](w, q, version)
-		if got := resp.Topics; len(got) != 2 || got[0].ErrorCode != 0 || len(got[0].Partitions) != len(topic.Partitions) ||
+		if got := resp.Topics; len(got) != 3 || got[2].ErrorCode != invalidTopic || got[0].ErrorCode != 0 || len(got[0].Partitions) != len(topic.Partitions) ||
 			version >= 10 && got[0].TopicID != topic.ID || got[1].ErrorCode != unknownTopicOrPartition {
 			t.Errorf("version %d: %+v", version, got)
 		}
