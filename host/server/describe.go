@@ -64,10 +64,10 @@ func (m may) configs(r *kmsg.DescribeConfigsRequestResource) (map[string]string,
 		if !m.topic(access.Describe, r.ResourceName) {
 			return nil, 0, &refusal{topicAuthorizationFailed, "no rule allows to describe this topic"}
 		}
-		if !format.ValidTopic(r.ResourceName) {
+		t := s.named(r.ResourceName)
+		if t == nil && !format.ValidTopic(r.ResourceName) {
 			return nil, 0, &refusal{invalidTopic, "no topic can have this name"}
 		}
-		t := s.named(r.ResourceName)
 		if t == nil {
 			return nil, 0, &refusal{unknownTopicOrPartition, "there is no such topic"}
 		}
