@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -35,6 +36,7 @@ type topicPartitionDoc struct {
 	LocalLogStart  int64 `json:"localLogStartOffset"`
 	LastStable     int64 `json:"lastStableOffset"`
 	HighWatermark  int64 `json:"highWatermark"`
+	LogEndOffset   int64 `json:"logEndOffset"`
 	Local          bool  `json:"local"`
 	RemoteSegments int   `json:"remoteSegments"`
 	RemoteBytes    int64 `json:"remoteBytes"`
@@ -68,7 +70,7 @@ func topicsAction(c *cli.Context) (err error) {
 func newTopicPartitionDoc(p *host.TopicPartition) topicPartitionDoc {
 	o := p.Offsets
 	d := topicPartitionDoc{Partition: p.ID.Partition, LogStartOffset: o.LogStart, LocalLogStart: o.LocalStart, LastStable: o.LastStableOffset,
-		HighWatermark: o.HighWatermark, Local: p.Local != nil}
+		HighWatermark: o.HighWatermark, LogEndOffset: o.LogEnd, Local: p.Local != nil}
 	if p.Remote != nil {
 		for _, s := range p.Remote.Segments() {
 			if s.State == format.CopySegmentFinished {
@@ -102,10 +104,20 @@ func topicRows(docs []topicDoc) [][]string {
 				local = fmt.Sprint(p.LocalLogStart)
 			}
 			rows = append(rows, []string{fmt.Sprintf("%s-%d", name, p.Partition), offsetRange(p.LogStartOffset, p.HighWatermark), fmt.Sprint(p.HighWatermark), local,
-				tier(p.RemoteSegments, p.RemoteBytes), tier(p.LocalSegments, p.LocalBytes), note})
+				tier(p.RemoteSegments, p.RemoteBytes), tier(p.LocalSegments, p.LocalBytes), p.note(note)})
 		}
 	}
 	return rows
+}
+
+// note adds to what is said of the topic what is not shown: a broker that was killed leaves records behind the high watermark that it wrote
+// last, and whether its replicas had them is not in its directory.
+func (p *topicPartitionDoc) note(topic string) string {
+	hidden := p.LogEndOffset - p.HighWatermark
+	if hidden <= 0 {
+		return topic
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s; %s behind the high watermark", topic, count(int(hidden), "offset")), "; ")
 }
 
 // offsetRange is the offsets from start to before end, or "empty".
