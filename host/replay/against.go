@@ -207,14 +207,14 @@ func (p *comparing) compare(a, b *cursor, ra, rb item, okA, okB bool, iso locali
 		p.differs(ended(a), ended(b), "what cannot be read, %s", iso)
 		return true
 	case !okA:
-		p.differs(ended(a), rb.text(), "offset %d, %s: only one has it", rb.Offset, iso)
+		p.differs(ended(a), rb.text(nil), "offset %d, %s: only one has it", rb.Offset, iso)
 		return true
 	case !okB:
-		p.differs(ra.text(), ended(b), "offset %d, %s: only one has it", ra.Offset, iso)
+		p.differs(ra.text(nil), ended(b), "offset %d, %s: only one has it", ra.Offset, iso)
 		return true
 	}
 	if what := ra.differs(&rb); what != "" {
-		p.differs(ra.text(), rb.text(), "offset %d, %s: %s", min(ra.Offset, rb.Offset), iso, what)
+		p.differs(ra.text(&rb), rb.text(&ra), "offset %d, %s: %s", min(ra.Offset, rb.Offset), iso, what)
 		return true
 	}
 	if iso == locality.ReadUncommitted {
