@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -18,6 +19,10 @@ import (
 const (
 	answerMax   = 256 << 20        // bytes of an answer
 	dialTimeout = 10 * time.Second // to connect, and to log in
+
+	// silence is how long a server may take, beyond what a fetch gives it, until something comes. A broker gives a lookup by time
+	// in its remote tier half of it.
+	silence = time.Minute
 )
 
 // wire is a connection to a broker, which answers one request at a time. After a failure every answer is that error.
@@ -39,22 +44,48 @@ func (w *wire) ask(ctx context.Context, q kmsg.Request, resp kmsg.Response) erro
 	}
 	stop := context.AfterFunc(ctx, func() { w.nc.SetDeadline(time.Now()) })
 	defer stop()
-	if err := w.exchangeLocked(q, resp); err != nil {
-		if ctx.Err() != nil {
+	wait := silence
+	if f, ok := q.(*kmsg.FetchRequest); ok {
+		wait += time.Duration(f.MaxWaitMillis) * time.Millisecond
+	}
+	if err := w.exchangeLocked(ctx, wait, q, resp); err != nil {
+		kind := abi.Unavailable
+		switch {
+		case ctx.Err() != nil:
 			err = context.Cause(ctx)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			kind, err = abi.Deadline, fmt.Errorf("it takes connections, and nothing came for %v", wait)
 		}
-		w.err = abi.Errorf("ask "+kmsg.NameForKey(q.Key()), w.address, abi.Unavailable, "%w", err)
+		w.err = abi.Errorf("ask "+kmsg.NameForKey(q.Key()), w.address, kind, "%w", err)
 	}
 	return w.err
 }
 
-func (w *wire) exchangeLocked(q kmsg.Request, resp kmsg.Response) error {
+// allow gives the next read or write its time. What ends with ctx meanwhile has none.
+func (w *wire) allow(ctx context.Context, wait time.Duration) {
+	w.nc.SetDeadline(time.Now().Add(wait))
+	if ctx.Err() != nil { // its end may have set the deadline before this did
+		w.nc.SetDeadline(time.Now())
+	}
+}
+
+// readerFunc is a function as a Reader.
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+func (w *wire) exchangeLocked(ctx context.Context, wait time.Duration, q kmsg.Request, resp kmsg.Response) error {
 	w.correlation++
+	w.allow(ctx, wait)
+	in := readerFunc(func(b []byte) (int, error) { // an answer may take its time, as long as it comes
+		w.allow(ctx, wait)
+		return w.nc.Read(b)
+	})
 	if _, err := w.nc.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("rsmhost-test")).AppendRequest(nil, q, w.correlation)); err != nil {
 		return err
 	}
 	var head [8]byte
-	if _, err := io.ReadFull(w.nc, head[:]); err != nil {
+	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return fmt.Errorf("no answer: %w", err)
 	}
 	n := int32(binary.BigEndian.Uint32(head[:]))
@@ -65,7 +96,7 @@ func (w *wire) exchangeLocked(q kmsg.Request, resp kmsg.Response) error {
 		return fmt.Errorf("an answer to request %d, want %d", got, w.correlation)
 	}
 	b := make([]byte, n-4)
-	if _, err := io.ReadFull(w.nc, b); err != nil {
+	if _, err := io.ReadFull(in, b); err != nil {
 		return err
 	}
 	resp.SetVersion(q.GetVersion())
