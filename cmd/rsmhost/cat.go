@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -75,6 +76,9 @@ func (s *stream) run(c *cli.Context, from int64) error {
 		return nil
 	}
 	for from < end || from > p.Offsets.LogEnd {
+		if c.Context.Err() != nil { // a local read asks nobody, and would not notice
+			return context.Cause(c.Context)
+		}
 		next, err := s.fetch(c, from)
 		if err != nil {
 			return err
