@@ -17,6 +17,9 @@ func againstAction(c *cli.Context) (err error) {
 	if c.Args().Present() {
 		return usage("test --against", "it compares two servers, and takes no FILE")
 	}
+	if c.IsSet("junit") {
+		return usage("test --junit", "it has the results of FILEs; --against has none")
+	}
 	topic := c.String("topic")
 	if c.String("bootstrap") == "" || topic == "" {
 		return usage("test --against", "give the two servers and a topic: --bootstrap A --against B -t TOPIC")
@@ -53,7 +56,11 @@ func bothHave(c *cli.Context, g *replay.Against) ([]int32, error) {
 		return nil, finding{err}
 	}
 	if c.IsSet("partition") {
-		return []int32{int32(c.Int("partition"))}, nil
+		one, err := onePartition(c, g.A, inA)
+		if err == nil {
+			one, err = onePartition(c, g.B, inB)
+		}
+		return one, err
 	}
 	if len(inA) != len(inB) {
 		return nil, finding{fmt.Errorf("%s: %s has %s, %s has %s", g.Topic, g.A.Address(), count(len(inA), "partition"), g.B.Address(), count(len(inB), "partition"))}

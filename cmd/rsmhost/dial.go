@@ -1,8 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/urfave/cli/v2"
 
+	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/replay"
 )
 
@@ -21,4 +25,13 @@ func dialServer(c *cli.Context, server string) (*replay.Client, error) {
 		}
 	}
 	return replay.DialSecurely(c.Context, c.String(server), security)
+}
+
+// onePartition is the one that -p names, of those that a server has. That it has no such one is a finding.
+func onePartition(c *cli.Context, server *replay.Client, has []int32) ([]int32, error) {
+	p := int32(c.Int("partition"))
+	if !slices.Contains(has, p) {
+		return nil, finding{abi.Errorf("find partition", fmt.Sprintf("%s-%d", c.String("topic"), p), abi.NotFound, "%s has the partitions %v", server.Address(), has)}
+	}
+	return []int32{p}, nil
 }

@@ -51,7 +51,9 @@ func recordAction(c *cli.Context) (err error) {
 		return finding{err}
 	}
 	if c.IsSet("partition") {
-		partitions = []int32{int32(c.Int("partition"))}
+		if partitions, err = onePartition(c, client, partitions); err != nil {
+			return err
+		}
 	}
 	return recordCases(c, &replay.Recorder{Client: client, Topic: topic, Partitions: partitions, Cases: c.Int("cases"), Seed: c.Uint64("seed")})
 }

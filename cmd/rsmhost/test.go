@@ -42,6 +42,9 @@ The first difference of each partition is printed; how records are cut into batc
 }
 
 func testAction(c *cli.Context) (err error) {
+	if err := serversGiven(c); err != nil {
+		return err
+	}
 	if c.String("against") != "" {
 		return againstAction(c)
 	}
@@ -78,6 +81,20 @@ func testAction(c *cli.Context) (err error) {
 		return finding{}
 	case t.passed == 0:
 		return abi.Errorf("test", "", abi.Invalid, "the files hold no case")
+	}
+	return nil
+}
+
+// serversGiven refuses a server that is empty, which a variable of a script may be, and how to connect to one that is not given:
+// what is asked would be another than was meant.
+func serversGiven(c *cli.Context) error {
+	for _, server := range []string{"bootstrap", "against"} {
+		switch given := c.String(server) != ""; {
+		case !given && c.IsSet(server):
+			return usage("test --"+server, "it is empty: want HOST:PORT")
+		case !given && c.IsSet(server+"-config"):
+			return usage("test --"+server+"-config", "it says how to connect to --%s HOST:PORT, which is not given", server)
+		}
 	}
 	return nil
 }

@@ -180,10 +180,18 @@ func TestAgainstCommand(t *testing.T) {
 		"give the two servers and a topic": {"--against", a, "-t", "orders"},
 		"takes no FILE":                    {"--bootstrap", a, "--against", a, "-t", "orders", "x.jsonl"},
 		"FILEs name their topics":          {"--bootstrap", a, "-t", "orders", "x.jsonl"},
+		"--against has none":               {"--bootstrap", a, "--against", a, "-t", "orders", "--junit", "x.xml"},
+		"test --bootstrap: it is empty":    {"--bootstrap", "", "x.jsonl"},
+		"test --against: it is empty":      {"--bootstrap", a, "--against", "", "x.jsonl"},
+		"to --bootstrap HOST:PORT":         {"--bootstrap-config", "x", "x.jsonl"},
+		"to --against HOST:PORT":           {"--bootstrap", a, "--against-config", "x", "x.jsonl"},
 	} {
 		if out := run(2, args...); !strings.Contains(out, want) {
 			t.Errorf("%v: said %s", args, out)
 		}
+	}
+	if out := run(1, "--bootstrap", a, "--against", b, "-t", "payments", "-p", "7"); !strings.Contains(out, "find partition payments-7: NOT_FOUND: "+a+" has the partitions [0 1]") {
+		t.Errorf("said %s", out)
 	}
 	if out := run(1, "--bootstrap", one, "--against", a, "-t", "orders"); !strings.Contains(out, "NOT_FOUND: "+a+" has no such topic") {
 		t.Errorf("said %s", out)

@@ -124,6 +124,7 @@ func TestRecordCommand(t *testing.T) {
 		"give a server, a topic": {"record", "-t", "payments"},
 		"takes no argument":      {"record", "--bootstrap", address, "-t", "payments", "x"},
 		"has no such topic":      {"record", "--bootstrap", address, "-t", "nothing"},
+		"NOT_FOUND: " + address + " has the partitions [0 1]": {"record", "--bootstrap", address, "-t", "payments", "-p", "7"},
 	} {
 		out, err := exec.Command(artifacts(t).host, args...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) {
