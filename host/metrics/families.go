@@ -36,7 +36,7 @@ var families = []family{
 	{"kafka_server_delayedremotelistoffsetsmetrics_expires_total", "Partitions of ListOffsets that their deadline ended.", counter, nil,
 		one(func(s *snapshot) float64 { return float64(s.host.Reader.OffsetsExpired) })},
 	{"kafka_server_delayedoperationpurgatory_numdelayedoperations", "Requests that wait for the remote tier.", gauge, []string{"delayed_operation"}, delayed},
-	{"kafka_server_delayedoperationpurgatory_purgatorysize", "The same: here nothing waits but in its own request.", gauge, []string{"delayed_operation"}, delayed},
+	{"kafka_server_delayedoperationpurgatory_purgatorysize", "The same as numdelayedoperations: here nothing waits but in its own request.", gauge, []string{"delayed_operation"}, delayed},
 	{"kafka_server_remotelogmanager_remote_fetch_throttle_time", "Remote reads that waited for the fetch quota, by milliseconds.", summary, nil,
 		took(func(s *snapshot) tally.Durations { return s.host.Reader.Throttled })},
 	{"kafka_server_rlmfetch_byte_rate", "Bytes a second of remote reads over the windows of the fetch quota; 0 while there is no quota.", gauge, nil,
@@ -48,9 +48,9 @@ var families = []family{
 
 	// What is in memory and on disk.
 	{"rsmhost_memory_used_bytes", "Bytes that reads and caches hold of memory.max.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.host.Memory.Used) })},
-	{"rsmhost_memory_limit_bytes", "memory.max.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.host.Memory.Limit) })},
-	{"rsmhost_memory_peak_bytes", "The most that was used.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.host.Memory.Peak) })},
-	{"rsmhost_memory_waiting", "Reads that wait for bytes of it.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.host.Memory.Waiting) })},
+	{"rsmhost_memory_limit_bytes", "Bytes that memory.max allows.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.host.Memory.Limit) })},
+	{"rsmhost_memory_peak_bytes", "The most bytes that were held of memory.max.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.host.Memory.Peak) })},
+	{"rsmhost_memory_waiting", "Reads that wait for bytes of memory.max.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.host.Memory.Waiting) })},
 	{"rsmhost_index_cache_requests_total", "Indexes that were asked for, by who answered.", counter, []string{"result"}, indexRequests},
 	{"rsmhost_index_cache_bytes", "Bytes of indexes that are kept.", gauge, []string{"where"}, func(s *snapshot) []sample {
 		return []sample{{labels: []string{"memory"}, value: float64(s.host.Indexes.MemoryBytes)}, {labels: []string{"disk"}, value: float64(s.host.Indexes.DiskBytes)}}
@@ -58,19 +58,19 @@ var families = []family{
 	{"rsmhost_index_cache_entries", "Indexes that are kept.", gauge, []string{"where"}, func(s *snapshot) []sample {
 		return []sample{{labels: []string{"memory"}, value: float64(s.host.Indexes.MemoryEntries)}, {labels: []string{"disk"}, value: float64(s.host.Indexes.DiskEntries)}}
 	}},
-	{"rsmhost_index_cache_evictions_total", "Indexes that left.", counter, []string{"where"}, func(s *snapshot) []sample {
+	{"rsmhost_index_cache_evictions_total", "Indexes that left the cache.", counter, []string{"where"}, func(s *snapshot) []sample {
 		return []sample{{labels: []string{"memory"}, value: float64(s.host.Indexes.Evictions)}, {labels: []string{"disk"}, value: float64(s.host.Indexes.DiskEvictions)}}
 	}},
-	{"rsmhost_index_cache_limit_bytes", "remote.log.index.file.cache.total.size.bytes; 0 without a cache directory.", gauge, nil,
+	{"rsmhost_index_cache_limit_bytes", "Bytes that remote.log.index.file.cache.total.size.bytes allows on disk; 0 without a cache directory.", gauge, nil,
 		one(func(s *snapshot) float64 { return float64(s.host.Indexes.DiskLimit) })},
 
 	// The store and the plugin.
 	{"rsmhost_transfer_requests_total", "Requests of the store: reads of a location, and streams that were opened.", counter, nil,
 		one(func(s *snapshot) float64 { return float64(s.host.Transfer.Requests) })},
 	{"rsmhost_transfer_bytes_total", "Bytes that were moved from the store to readers.", counter, nil, one(func(s *snapshot) float64 { return float64(s.host.Transfer.Bytes) })},
-	{"rsmhost_transfer_shared_bytes_total", "Of them: those that another read had brought.", counter, nil, one(func(s *snapshot) float64 { return float64(s.host.Transfer.Shared) })},
+	{"rsmhost_transfer_shared_bytes_total", "Bytes moved from the store to readers that another read had brought.", counter, nil, one(func(s *snapshot) float64 { return float64(s.host.Transfer.Shared) })},
 	{"rsmhost_transfer_skipped_bytes_total", "Bytes of streams that were passed over.", counter, nil, one(func(s *snapshot) float64 { return float64(s.host.Transfer.Skipped) })},
-	{"rsmhost_transfer_retries_total", "Tries that followed a failure.", counter, nil, one(func(s *snapshot) float64 { return float64(s.host.Transfer.Retries) })},
+	{"rsmhost_transfer_retries_total", "Tries of the store that followed a failure.", counter, nil, one(func(s *snapshot) float64 { return float64(s.host.Transfer.Retries) })},
 	{"rsmhost_plugin_calls_total", "Calls of the plugin, by method and by the kind of error, OK without one.", counter, []string{"method", "kind"}, pluginCalls},
 	{"rsmhost_plugin_call_seconds", "How long calls of the plugin took.", histogram, []string{"method"}, pluginTook},
 	{"rsmhost_plugin_starts_total", "Plugins that were started.", counter, nil, one(func(s *snapshot) float64 {
@@ -87,7 +87,7 @@ var families = []family{
 	}},
 
 	// Reads.
-	{"rsmhost_reader_threads", "remote.log.reader.threads.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.host.Reader.Pool.Threads) })},
+	{"rsmhost_reader_threads", "Remote readers that there are: remote.log.reader.threads.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.host.Reader.Pool.Threads) })},
 	{"rsmhost_reader_running", "Remote readers that read.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.host.Reader.Pool.Running) })},
 	{"rsmhost_reader_waiting", "Remote reads that wait to be let into the queue.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.host.Reader.Pool.Outside) })},
 	{"rsmhost_late_reads_kept", "Remote reads that are kept for a client that asks again.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.host.Reader.LateKept) })},
@@ -102,8 +102,8 @@ var families = []family{
 	// Metadata.
 	{"rsmhost_metadata_lookups_total", "Lookups of a segment by leader epoch and offset.", counter, topic, perTopic(func(t *host.TopicStats) float64 { return float64(t.Read.Lookups) })},
 	{"rsmhost_metadata_looks_total", "Looks at the metadata source and the log directories.", counter, nil, one(func(s *snapshot) float64 { return float64(s.host.Looks.Count) })},
-	{"rsmhost_metadata_look_failures_total", "Of them: those that could not read something.", counter, nil, one(func(s *snapshot) float64 { return float64(s.host.Looks.Failures) })},
-	{"rsmhost_metadata_age_seconds", "Time since the last look that read everything.", gauge, nil, one(age)},
+	{"rsmhost_metadata_look_failures_total", "Looks at the metadata source and the log directories that could not read something.", counter, nil, one(func(s *snapshot) float64 { return float64(s.host.Looks.Failures) })},
+	{"rsmhost_metadata_age_seconds", "Seconds since the last look at the metadata source and the log directories that read everything.", gauge, nil, one(age)},
 	{"rsmhost_topics", "Topics that are served.", gauge, nil, one(func(s *snapshot) float64 { return float64(len(s.host.Topics)) })},
 	{"rsmhost_partitions", "Partitions that are served.", gauge, topic, perTopic(func(t *host.TopicStats) float64 { return float64(t.Partitions) })},
 
@@ -118,10 +118,10 @@ var families = []family{
 		return out
 	}},
 	{"rsmhost_requests_total", "Requests, by api.", counter, []string{"request"}, requests},
-	{"rsmhost_request_errors_total", "Codes that clients were told, one for each partition or resource.", counter, []string{"request", "code"}, requestErrors},
+	{"rsmhost_request_errors_total", "Error codes that clients were told, one for each partition or resource.", counter, []string{"request", "code"}, requestErrors},
 	{"rsmhost_request_seconds", "How long requests took: from their turn until the answer was taken, with the wait for data.", histogram, []string{"request"}, requestTook},
 	{"rsmhost_client_requests_total", "Requests, by client id; 100 ids and the rest.", counter, client, perClient(func(c server.ClientStats) float64 { return float64(c.Requests) })},
-	{"rsmhost_client_errors_total", "Codes that a client was told.", counter, client, perClient(func(c server.ClientStats) float64 { return float64(c.Errors) })},
+	{"rsmhost_client_errors_total", "Error codes that a client was told, by client id.", counter, client, perClient(func(c server.ClientStats) float64 { return float64(c.Errors) })},
 	{"rsmhost_client_remote_bytes_total", "Bytes of a client's answers that the remote tier was asked for.", counter, client, perClient(func(c server.ClientStats) float64 { return float64(c.RemoteBytes) })},
 	{"rsmhost_unsent_bytes", "Bytes of answers that clients have not taken yet.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.server.UnsentBytes) })},
 	{"rsmhost_waiting_fetches", "Fetches that wait for data.", gauge, nil, one(func(s *snapshot) float64 { return float64(s.server.Waiting) })},

@@ -274,6 +274,9 @@ func TestLint(t *testing.T) {
 
 var documented = regexp.MustCompile("(?m)^\\| `((?:kafka|rsmhost)_[a-z_]+)` \\| (\\w+) \\| (.*) \\| (.+) \\|$")
 
+// leans matches a help text that needs the line before it, which in a scrape is another one, or that is the name of a key.
+var leans = regexp.MustCompile(`^(Of them|The same:|The most that was)|\bof it\.|^[a-z.]+\.$`)
+
 // TestDocument: docs/metrics.md has the families, and no others.
 func TestDocument(t *testing.T) {
 	b, err := os.ReadFile("../../docs/metrics.md")
@@ -289,6 +292,9 @@ func TestDocument(t *testing.T) {
 		labels := ""
 		if len(f.labels) > 0 {
 			labels = "`" + strings.Join(f.labels, "`, `") + "`"
+		}
+		if leans.MatchString(f.help) {
+			t.Errorf("%s: %q cannot be read alone, as a scrape and a dashboard show it", f.name, f.help)
 		}
 		if want := strings.Join([]string{kinds[f.kind], labels, f.help}, "|"); in[f.name] != want {
 			t.Errorf("%s: the document has %q, want %q", f.name, in[f.name], want)
