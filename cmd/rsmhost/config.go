@@ -64,8 +64,13 @@ func configCheck(c *cli.Context) (err error) {
 		return finding{err}
 	}
 	w := c.App.Writer
+	var damaged error
 	if r := h.Report(); r != nil {
-		fmt.Fprintf(w, "metadata  good: %s in %s, %d dropped, %s\n", count(r.Records, "record"), count(r.Partitions, "partition"), r.Dropped, count(len(r.Problems), "problem"))
+		state := "good"
+		if len(r.Problems) > 0 {
+			state, damaged = "damaged", finding{fmt.Errorf("metadata passed over: %s, the first of which is %s", count(len(r.Problems), "problem"), r.Problems[0])}
+		}
+		fmt.Fprintf(w, "metadata  %s: %s in %s, %d dropped, %s\n", state, count(r.Records, "record"), count(r.Partitions, "partition"), r.Dropped, count(len(r.Problems), "problem"))
 	}
 	fmt.Fprintf(w, "topics    %s\n", count(len(h.Topics()), "topic"))
 	if s := demands(who); s != "" {
@@ -81,7 +86,7 @@ func configCheck(c *cli.Context) (err error) {
 			return finding{err}
 		}
 	}
-	return nil
+	return damaged
 }
 
 // demands says what serve asks of clients; empty: nothing.
