@@ -20,9 +20,10 @@ func testCommand() *cli.Command {
 		Name:      "test",
 		Usage:     "replay recorded answers of a broker, through the whole path or against a server; compare two servers",
 		ArgsUsage: "[FILE...]",
-		Description: `Each line of a FILE is a case: a Fetch request, and what a broker answered. Every field is compared;
-with --kafka-exact the records must be equal byte for byte, without it an answer may be better: go on
-behind a segment's end, in whole batches. Prints a line a failure, then "N passed, N failed".
+		Description: `Each line of a FILE is a case: a Fetch, ListOffsets or OffsetForLeaderEpoch request, and what a broker
+answered. Every field is compared; with --kafka-exact the records must be equal byte for byte, without
+it an answer may be better: go on behind a segment's end, in whole batches. A broker cuts batches: give
+it with --bootstrap and --kafka-exact. Prints a line a failure, then "N passed, N failed".
 With --bootstrap a server is asked, rsmhost serve or any Kafka broker, and nothing is opened here.
 rsmhost record makes such files from your own data.
 
