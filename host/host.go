@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -297,14 +296,7 @@ func (h *Host) Plugin() *plugin.Plugin { return h.plugin }
 
 // Fetch answers a fetch. The caller releases the response.
 func (h *Host) Fetch(ctx context.Context, req *reader.FetchRequest) *reader.FetchResponse {
-	resp := h.reader.Fetch(ctx, req)
-	for i := range resp.Partitions {
-		if p := &resp.Partitions[i]; p.Err != nil {
-			h.log.Info("fetch", "request", req.ID, "client", req.ClientID, "partition", fmt.Sprintf("%s-%d", p.Topic, p.Partition), "offset", req.Partitions[i].Offset,
-				"code", p.Code.String(), "error", p.Err)
-		}
-	}
-	return resp
+	return h.reader.Fetch(ctx, req)
 }
 
 // ListOffsets answers a ListOffsets, in its order of partitions.

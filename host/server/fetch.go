@@ -134,7 +134,10 @@ func (f *fetching) fill(resp *fetchReply, data *reader.FetchResponse, told []boo
 			continue
 		}
 		p := &data.Partitions[i]
-		key := f.parts[i].Key
+		key, offset := f.parts[i].Key, f.parts[i].Ask.FetchOffset
+		if p.Err != nil {
+			f.c.tell(f.req, "fetch", f.c.s.nameOf(&key), key.Partition, offset, p.Code, p.Err)
+		}
 		if n := len(resp.Topics); n == 0 || resp.Topics[n-1].Topic != key.Topic || resp.Topics[n-1].TopicID != key.ID {
 			resp.Topics = append(resp.Topics, kmsg.FetchResponseTopic{Topic: key.Topic, TopicID: key.ID, Partitions: room[len(resp.bodies):len(resp.bodies)]})
 		}
@@ -143,7 +146,7 @@ func (f *fetching) fill(resp *fetchReply, data *reader.FetchResponse, told []boo
 		}
 		records, err := f.records(p)
 		if err != nil {
-			f.c.tell(f.req, "fetch", p.Topic, p.Partition, -1, reader.CorruptMessage, err)
+			f.c.tell(f.req, "fetch", f.c.s.nameOf(&key), key.Partition, offset, reader.CorruptMessage, err)
 			p = &reader.PartitionData{Code: reader.CorruptMessage, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1}
 		}
 		one := partition(p)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -90,10 +89,4 @@ func offsetForLeaderEpoch(ctx context.Context, c *conn, req *request, q *kmsg.Of
 		resp.Topics = append(resp.Topics, out)
 	}
 	return resp, nil
-}
-
-// tell logs what a partition is answered with an error for.
-func (c *conn) tell(req *request, what, topic string, partition int32, at int64, code reader.Code, err error) {
-	c.s.log.Info(what, "request", req.id, "client", short(req.client), "partition", fmt.Sprintf("%s-%d", short(topic), partition), "at", at,
-		"code", code.String(), "error", err)
 }

@@ -114,6 +114,7 @@ type Server struct {
 	queued   *semaphore.Weighted
 	tls      *tls.Config // nil: connections are plain
 	denied   denials
+	mishaps  mishaps
 
 	draining chan struct{}      // closed: no new request is read, and nothing is waited for
 	ctx      context.Context    // of all requests
