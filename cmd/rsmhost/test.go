@@ -22,9 +22,9 @@ func testCommand() *cli.Command {
 		ArgsUsage: "[FILE...]",
 		Description: `Each line of a FILE is a case: a Fetch, ListOffsets or OffsetForLeaderEpoch request, and what a broker
 answered. Every field is compared; with --kafka-exact the records must be equal byte for byte, without
-it an answer may be better: go on behind a segment's end, in whole batches. A broker cuts batches: give
-it with --bootstrap and --kafka-exact. Prints a line a failure, then "N passed, N failed".
-With --bootstrap a server is asked, rsmhost serve or any Kafka broker, and nothing is opened here.
+it an answer may be better: go on behind a segment's end, in whole batches. Prints a line a failure, then
+"N passed, N failed". With --bootstrap a server is asked, rsmhost serve or any Kafka broker, and nothing
+is opened here; what a broker gives, which cuts batches, is as good then as what is better.
 rsmhost record makes such files from your own data.
 
 With --against too, both are read from the first offset to the end and compared as their consumers see
@@ -61,8 +61,11 @@ func testAction(c *cli.Context) (err error) {
 	}
 	defer closing(h, &err)
 	mode := replay.Better
-	if conf.Text("kafka-exact") == "true" {
+	switch {
+	case conf.Text("kafka-exact") == "true":
 		mode = replay.Exact
+	case c.String("bootstrap") != "":
+		mode = replay.AsRecorded
 	}
 	t := &tester{host: h, mode: mode, out: c.App.Writer, progress: newProgress(c.App.ErrWriter)}
 	for _, path := range c.Args().Slice() {

@@ -2,7 +2,7 @@
 // what a broker answered to it. Cases are told apart by their fields, not by the name of the file.
 //
 // Exact compares every field and the SHA-256 of the records: for a host that answers as Kafka does. Better compares what
-// must hold for a host that may answer better; the table Tolerances says what may differ, and why.
+// must hold for a host that may answer better; the table Tolerances says what may differ, and why. AsRecorded takes both.
 //
 // # Errors
 //

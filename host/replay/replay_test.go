@@ -202,6 +202,31 @@ func TestEveryFieldCounts(t *testing.T) {
 	}
 }
 
+// TestAsRecorded: an answer of a broker, which cuts its last batch, passes as it was recorded, and a better one does; one that is neither
+// fails as it does beside the better.
+func TestAsRecorded(t *testing.T) {
+	cut, worse := good(t), good(t)
+	cut.Records = append(slices.Clone(cut.Records), cut.Records[:7]...)
+	worse.HighWatermark++
+	for name, tt := range map[string]struct {
+		recorded, got     reader.PartitionData
+		better, asRecords string
+	}{
+		"as it was recorded": {cut, cut, "trailingBytes", ""},
+		"better":             {cut, good(t), "", ""},
+		"cut elsewhere":      {good(t), cut, "trailingBytes", "trailingBytes"},
+		"another":            {good(t), worse, "highWatermark", "highWatermark"},
+	} {
+		f := &fake{fetch: []reader.PartitionData{tt.got}}
+		if got := failed(t, f, recordedCase(tt.recorded), Better); got != tt.better {
+			t.Errorf("%s: better: %q, want %q", name, got, tt.better)
+		}
+		if got := failed(t, f, recordedCase(tt.recorded), AsRecorded); got != tt.asRecords {
+			t.Errorf("%s: as recorded: %q, want %q", name, got, tt.asRecords)
+		}
+	}
+}
+
 // TestNullAndEmpty: an empty list of aborted transactions and null are two answers in exact mode, and one in better mode.
 func TestNullAndEmpty(t *testing.T) {
 	null, empty := good(t), good(t)
