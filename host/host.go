@@ -176,6 +176,9 @@ func (h *Host) openLogDirs(paths []string) (nodeID int32, err error) {
 			nodeID = d.NodeID
 		}
 		h.tellFindings(d, nil)
+		if len(d.Logs()) == 0 {
+			h.log.Warn("the log directory holds no partition, no folder TOPIC-N: what is wanted is the one that a broker has in log.dirs", "dir", path)
+		}
 	}
 	if nodeID < 0 {
 		nodeID = 1
@@ -320,6 +323,9 @@ func (h *Host) Topic(ref string) (*Topic, error) {
 		var err error
 		if id, err = abi.ParseUUID(idText); err != nil {
 			return nil, err
+		}
+		if id.IsZero() { // which says of a request that it names no id
+			return nil, abi.Errorf("fetch", ref, abi.NotFound, "no topic has the id of zeros")
 		}
 	}
 	t, _, err := h.catalog.Load().topic(name, id)
