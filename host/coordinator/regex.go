@@ -14,14 +14,15 @@ const (
 
 // checkRegex refuses a pattern that is dear to compile and to hold: "(...){1000}" is a thousand times what it says, 80 MB of
 // 2 KiB. kfake compiles what it is given, keeps it with the member, and matches each topic with it between all else that
-// it does. What is no pattern at all kfake refuses.
+// it does. What is no pattern by itself is refused too: kfake puts it between "^(?:" and ")$", where "a)|...|(?:b" becomes
+// one, of any size.
 func checkRegex(pattern string) error {
 	if len(pattern) > maxRegex {
 		return fmt.Errorf("the pattern has %d bytes, and at most %d are taken", len(pattern), maxRegex)
 	}
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return nil
+		return fmt.Errorf("it is no pattern: %w", err)
 	}
 	if n := steps(re); n > maxRegexSteps {
 		return fmt.Errorf("the pattern is too large: with its repetitions written out it has %d steps, and at most %d are taken", n, maxRegexSteps)

@@ -11,13 +11,14 @@ import (
 // TestRegex: patterns that people write are taken, those that cost much are not, by what they are when they are written out.
 func TestRegex(t *testing.T) {
 	for pattern, good := range map[string]bool{
-		"": true, "orders-.*": true, `^(orders|payments)\.[a-z]{1,249}$`: true, `\p{L}+`: true, "(": true, // kfake says what is wrong with it
-		strings.Repeat("a|", 2000):                        true,
-		"(?:" + strings.Repeat("[a-c]x", 300) + "){1000}": false,
-		"(.{1000}){1000}":                                 true, // which is refused as no pattern
-		"(" + strings.Repeat(".", 1000) + "){900}":        false,
-		strings.Repeat(`\pL{900}`, 20):                    false,
-		strings.Repeat("a", maxRegex+1):                   false,
+		"": true, "orders-.*": true, `^(orders|payments)\.[a-z]{1,249}$`: true, `\p{L}+`: true, "(": false, "a)(b": false,
+		strings.Repeat("a|", 2000):                           true,
+		"(?:" + strings.Repeat("[a-c]x", 300) + "){1000}":    false,
+		"(.{1000}){1000}":                                    false, // Go refuses it
+		"a)|(?:" + strings.Repeat("a", 900) + "){1000}|(?:b": false, // a pattern between "^(?:" and ")$" only
+		"(" + strings.Repeat(".", 1000) + "){900}":           false,
+		strings.Repeat(`\pL{900}`, 20):                       false,
+		strings.Repeat("a", maxRegex+1):                      false,
 	} {
 		if err := checkRegex(pattern); (err == nil) != good {
 			t.Errorf("%.40q: %v", pattern, err)
@@ -43,6 +44,12 @@ func TestRegexRefused(t *testing.T) {
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
 		t.Errorf("it took %d bytes", took)
+	}
+	for _, none := range []string{"(", "a)|(?:" + strings.Repeat("[a-c]x", 300) + "){1000}|(?:b"} {
+		q.SubscribedTopicRegex = &none
+		if resp := do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, q); resp.ErrorCode != invalidRegularExpression {
+			t.Errorf("%.10q: %+v", none, resp)
+		}
 	}
 	small := "orders"
 	q.SubscribedTopicRegex = &small
