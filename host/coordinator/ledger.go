@@ -26,6 +26,8 @@ type holding struct {
 	session time.Duration // after the last that was heard of it
 	until   time.Time
 	in      int32 // the generation that it joined last; 0: none
+	names   int64 // of bytes: the topics that it names
+	pattern int64 // of bytes: the pattern that it named them by
 }
 
 // hold lets a member hold what it says, in place of what it held, or reports that there is no room.
@@ -124,15 +126,22 @@ func joins(client string, q *kmsg.JoinGroupRequest) holding {
 	return h
 }
 
-// beats is what a heartbeat of KIP-848 holds that says what it wants.
-func beats(client string, q *kmsg.ConsumerGroupHeartbeatRequest) holding {
-	h := holding{bytes: memberBytes + int64(len(client)+len(q.Group)), session: memberSession + timeout(q.RebalanceTimeoutMillis)}
+// beats is what a heartbeat of KIP-848 holds that says what it wants. What it leaves out stays as the member said it before;
+// pattern is the bytes of the one that it names.
+func (l *ledger) beats(key, client string, q *kmsg.ConsumerGroupHeartbeatRequest, pattern int64) holding {
+	l.mu.Lock()
+	h := holding{session: memberSession + timeout(q.RebalanceTimeoutMillis), names: l.held[key].names, pattern: l.held[key].pattern}
+	l.mu.Unlock()
+	if q.SubscribedTopicNames != nil {
+		h.names = 0
+	}
 	for _, t := range q.SubscribedTopicNames {
-		h.bytes += int64(len(t)) + 64
+		h.names += int64(len(t)) + 64
 	}
 	if q.SubscribedTopicRegex != nil {
-		h.bytes += 16 * int64(len(*q.SubscribedTopicRegex)) // compiled
+		h.pattern = pattern
 	}
+	h.bytes = memberBytes + int64(len(client)+len(q.Group)) + h.names + h.pattern
 	return h
 }
 

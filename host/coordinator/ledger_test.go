@@ -22,12 +22,16 @@ func TestLedger(t *testing.T) {
 		{func(now time.Time) bool { return l.hold("b", half, now) }, 0, true},
 		{func(now time.Time) bool { return l.hold("c", half, now) }, 0, false},
 		{func(now time.Time) bool { return l.hold("b", half, now) }, 0, true},
-		{func(now time.Time) bool { return l.hold("b", holding{1, time.Minute, now, 0}, now) }, 0, true},
-		{func(now time.Time) bool { return l.hold("c", holding{half.bytes - 1, time.Minute, now, 0}, now) }, 0, true},
-		{func(now time.Time) bool { return l.hold("d", holding{1, time.Minute, now, 0}, now) }, 0, false},
+		{func(now time.Time) bool { return l.hold("b", holding{bytes: 1, session: time.Minute}, now) }, 0, true},
+		{func(now time.Time) bool {
+			return l.hold("c", holding{bytes: half.bytes - 1, session: time.Minute}, now)
+		}, 0, true},
+		{func(now time.Time) bool { return l.hold("d", holding{bytes: 1, session: time.Minute}, now) }, 0, false},
 		{func(now time.Time) bool { l.touch("a", now); l.touch("b", now); return true }, 30 * time.Second, true},
 		{func(now time.Time) bool { return l.hold("d", half, now) }, 59 * time.Second, false},
-		{func(now time.Time) bool { return l.hold("d", holding{half.bytes - 1, time.Minute, now, 0}, now) }, 61 * time.Second, true}, // c is gone
+		{func(now time.Time) bool {
+			return l.hold("d", holding{bytes: half.bytes - 1, session: time.Minute}, now)
+		}, 61 * time.Second, true}, // c is gone
 		{func(time.Time) bool { l.drop("a"); l.rename("d", "e"); return true }, 61 * time.Second, true},
 		{func(now time.Time) bool { return l.hold("f", half, now) }, 61 * time.Second, true},
 		{func(time.Time) bool {
@@ -86,11 +90,37 @@ func TestLedgerIsEven(t *testing.T) {
 		do[*kmsg.LeaveGroupResponse](t, s, leave)
 		do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, beat("k", "m", 0, "orders"))
 		do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, beat("k", "m", -1))
+		given := beat("k", "", 0, "orders") // version 0: it is given an id
+		given.Version = 0
+		id := do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, given).MemberID
+		do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, beat("k", *id, -1))
 		refused := joinOf("g", "")
 		refused.SessionTimeoutMillis = 1
 		do[*kmsg.JoinGroupResponse](t, s, refused)
 	}
 	if o.members.bytes != 0 || len(o.members.held) != 0 {
 		t.Errorf("%d bytes: %v", o.members.bytes, o.members.held)
+	}
+}
+
+// TestPatternsAreCounted: a pattern counts as what it takes when it is compiled, as long as its member is in, whatever that
+// says later: short ones that are long when they are written out would fill the memory else, 700 KB of 28 bytes each.
+func TestPatternsAreCounted(t *testing.T) {
+	o := open(t, "")
+	s := o.connect(t)
+	q := beat("g", "m", 0, "orders")
+	pattern := "(?:abcdefghijklmnopqrs){950}"
+	q.SubscribedTopicRegex = &pattern
+	resp := do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, q)
+	if resp.ErrorCode != 0 || o.members.bytes < 700_000 {
+		t.Fatalf("%d bytes; %+v", o.members.bytes, resp)
+	}
+	do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, beat("g", "m", resp.MemberEpoch, "payments"))
+	if o.members.bytes < 700_000 {
+		t.Errorf("%d bytes, once it said something else", o.members.bytes)
+	}
+	do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, beat("g", "m", -1))
+	if o.members.bytes != 0 {
+		t.Errorf("%d bytes, once it left", o.members.bytes)
 	}
 }

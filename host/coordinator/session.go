@@ -212,12 +212,15 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 	if code, why := s.c.admit(q.Group); code != 0 {
 		return Refuse(q, code, why)
 	}
+	pattern := int64(0)
 	if q.SubscribedTopicRegex != nil {
-		if err := checkRegex(*q.SubscribedTopicRegex); err != nil {
+		var err error
+		if pattern, err = checkRegex(*q.SubscribedTopicRegex); err != nil {
 			return Refuse(q, invalidRegularExpression, err.Error())
 		}
 	}
-	if code, why := s.holdSubscription(client, q); code != 0 {
+	key, code, why := s.holdSubscription(client, q, pattern)
+	if code != 0 {
 		return Refuse(q, code, why)
 	}
 	if q.Topics != nil {
@@ -231,6 +234,9 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 		q.Topics = owned
 	}
 	resp := s.forward(ctx, client, q).(*kmsg.ConsumerGroupHeartbeatResponse)
+	if resp.MemberID != nil {
+		s.c.members.rename(key, memberKey(q.Group, *resp.MemberID))
+	}
 	if resp.Assignment == nil {
 		return resp
 	}
@@ -248,20 +254,21 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 	return resp
 }
 
-// holdSubscription holds what a member of KIP-848 says that it wants, as long as it is in.
-func (s *Session) holdSubscription(client string, q *kmsg.ConsumerGroupHeartbeatRequest) (code int16, why string) {
-	key := memberKey(q.Group, q.MemberID)
+// holdSubscription holds what a member of KIP-848 says that it wants, as long as it is in, under the ledger's key that it gives.
+func (s *Session) holdSubscription(client string, q *kmsg.ConsumerGroupHeartbeatRequest, pattern int64) (key string, code int16, why string) {
+	key = memberKey(q.Group, q.MemberID)
+	if q.MemberEpoch == 0 && q.MemberID == "" {
+		key = s.newcomer() // version 0: it is given an id
+	}
 	switch {
 	case q.MemberEpoch == -1:
 		s.c.members.drop(key)
-	case q.MemberEpoch == 0 && q.MemberID == "": // version 0: it is given an id, under which it is not known here
-		return s.c.hold(q.Group, s.newcomer(), beats(client, q))
 	case q.MemberEpoch == 0 || q.SubscribedTopicNames != nil || q.SubscribedTopicRegex != nil:
-		return s.c.hold(q.Group, key, beats(client, q))
+		code, why = s.c.hold(q.Group, key, s.c.members.beats(key, client, q, pattern))
 	default:
 		s.c.members.touch(key, s.c.now())
 	}
-	return 0, ""
+	return key, code, why
 }
 
 // describe describes groups of KIP-848, with real topic ids, and with the assignor that is at work where members name none:
