@@ -233,6 +233,7 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 		}
 		q.Topics = owned
 	}
+	s.c.makeFull(q)
 	resp := s.forward(ctx, client, q).(*kmsg.ConsumerGroupHeartbeatResponse)
 	if resp.MemberID != nil {
 		s.c.members.rename(key, memberKey(q.Group, *resp.MemberID))
@@ -252,6 +253,21 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 	}
 	resp.Assignment.Topics = given
 	return resp
+}
+
+// makeFull makes a heartbeat by which a member wants something else one that kfake looks at: it does where everything is
+// said again, and clients say what is new alone. Where the member doesn't say what it owns, it may own anything: then kfake
+// takes nothing for given up, and an old epoch for an old one, as where nothing is said.
+func (c *Coordinator) makeFull(q *kmsg.ConsumerGroupHeartbeatRequest) {
+	if q.MemberEpoch <= 0 || q.SubscribedTopicNames == nil && q.SubscribedTopicRegex == nil {
+		return
+	}
+	if q.RebalanceTimeoutMillis == -1 {
+		q.RebalanceTimeoutMillis = 0 // which it knows since the member joined, and doesn't look at
+	}
+	if q.Topics == nil {
+		q.Topics = c.known.everything()
+	}
 }
 
 // holdSubscription holds what a member of KIP-848 says that it wants, as long as it is in, under the ledger's key that it gives.

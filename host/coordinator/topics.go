@@ -71,6 +71,22 @@ func (r *registry) toReal(inner abi.UUID) (Topic, bool) {
 	return t.Topic, true
 }
 
+// everything is all partitions of all topics, by kfake's ids: also of those that are gone, which a member may still own.
+func (r *registry) everything() []kmsg.ConsumerGroupHeartbeatRequestTopic {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	out := make([]kmsg.ConsumerGroupHeartbeatRequestTopic, 0, len(r.byInner))
+	for inner, t := range r.byInner {
+		one := kmsg.NewConsumerGroupHeartbeatRequestTopic()
+		one.TopicID = inner
+		for p := range t.Partitions {
+			one.Partitions = append(one.Partitions, p)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
 // difference is what kfake must be told.
 type difference struct {
 	gone  []string // deleted, or to be made again
