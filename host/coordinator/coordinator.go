@@ -63,6 +63,7 @@ type Coordinator struct {
 	topics  Topics
 	known   registry
 	members ledger
+	left    left
 	offsets *store
 	inner   *kfake.Cluster
 	pipes   *pipes
@@ -190,6 +191,7 @@ func (c *Coordinator) close() error {
 	c.Drain()
 	close(c.stop)
 	<-c.followed
+	c.left.wg.Wait()
 	c.link.close()
 	c.inner.Close()
 	c.pipes.Close()
@@ -226,5 +228,5 @@ func (c *Coordinator) tell(what string, err error) {
 func (c *Coordinator) ask(q kmsg.Request) (kmsg.Response, error) {
 	c.admin.Lock()
 	defer c.admin.Unlock()
-	return c.link.ask(context.Background(), nil, "rsmhost", q)
+	return c.link.ask(context.Background(), nil, "rsmhost", q, nil)
 }

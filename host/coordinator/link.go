@@ -86,8 +86,9 @@ type link struct {
 func (c *Coordinator) newLink(from string) *link { return &link{pipes: c.pipes, from: from} }
 
 // ask sends a request and gives its answer. When ctx or until ends, what was asked has no answer any more, and the
-// connection is closed. until may be nil.
-func (l *link) ask(ctx context.Context, until <-chan struct{}, client string, q kmsg.Request) (kmsg.Response, error) {
+// connection is closed, unless when ctx ends stay takes it over: then answered tells when it is not used any more. until and
+// stay may be nil.
+func (l *link) ask(ctx context.Context, until <-chan struct{}, client string, q kmsg.Request, stay func(nc net.Conn, answered <-chan error) bool) (kmsg.Response, error) {
 	nc, err := l.connect()
 	if err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (l *link) ask(ctx context.Context, until <-chan struct{}, client string, q 
 	l.last++
 	var resp kmsg.Response
 	done := make(chan error, 1)
-	go func() { // ends with the answer or with hangUp; each way out below waits for done
+	go func() { // ends with the answer or with hangUp; each way out below waits for done, or who took the connection over does
 		var err error
 		resp, err = exchange(nc, client, l.last, q)
 		done <- err
@@ -111,6 +112,12 @@ func (l *link) ask(ctx context.Context, until <-chan struct{}, client string, q 
 		err = errDrained
 	case <-ctx.Done():
 		err = ctx.Err()
+		if stay != nil && l.part(nc) {
+			if stay(nc, done) {
+				return nil, err
+			}
+			nc.Close()
+		}
 	}
 	l.hangUp()
 	<-done
@@ -139,6 +146,17 @@ func (l *link) hangUp() {
 		l.nc.Close()
 		l.nc = nil
 	}
+}
+
+// part lets go of the connection without closing it, and reports false if it is closed already.
+func (l *link) part(nc net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.nc != nc {
+		return false
+	}
+	l.nc = nil
+	return true
 }
 
 // close hangs up for good.

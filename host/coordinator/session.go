@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"unicode/utf8"
 
@@ -68,16 +69,35 @@ func (s *Session) forward(ctx context.Context, client string, q kmsg.Request) km
 
 // ask asks kfake. An error was logged, where it is one of this program's.
 func (s *Session) ask(ctx context.Context, client string, q kmsg.Request) (kmsg.Response, error) {
-	var until <-chan struct{}
-	switch kmsg.Key(q.Key()) {
-	case kmsg.JoinGroup, kmsg.SyncGroup: // which wait for others
-		until = s.c.draining
+	return s.heard(ctx, client, q)(s.link.ask(ctx, nil, client, q, nil))
+}
+
+// heard logs an error of this program's.
+func (s *Session) heard(ctx context.Context, client string, q kmsg.Request) func(kmsg.Response, error) (kmsg.Response, error) {
+	return func(resp kmsg.Response, err error) (kmsg.Response, error) {
+		if err != nil && !errors.Is(err, errDrained) && ctx.Err() == nil {
+			s.c.log.Error("the group coordinator gave no answer", "request", kmsg.NameForKey(q.Key()), "client", client, "error", err)
+		}
+		return resp, err
 	}
-	resp, err := s.link.ask(ctx, until, client, q)
-	if err != nil && !errors.Is(err, errDrained) && ctx.Err() == nil {
-		s.c.log.Error("the group coordinator gave no answer", "request", kmsg.NameForKey(q.Key()), "client", client, "error", err)
+}
+
+// wait is forward for what waits for other members. It ends when the coordinator drains, and goes on without the client
+// when that goes. stop is called when it is over.
+func (s *Session) wait(ctx context.Context, client, key string, q kmsg.Request, stop func()) kmsg.Response {
+	s.c.left.end(key)
+	stays := false
+	resp, err := s.heard(ctx, client, q)(s.link.ask(ctx, s.c.draining, client, q, func(nc net.Conn, answered <-chan error) bool {
+		stays = s.c.left.stay(key, nc, answered, s.c.draining, stop)
+		return stays
+	}))
+	if !stays {
+		stop()
 	}
-	return resp, err
+	if err != nil {
+		return Refuse(q, coordinatorNotAvailable, err.Error())
+	}
+	return resp
 }
 
 // unknownMember says of a group that does not exist what Kafka says of one that lost its members: clients join again.
@@ -123,7 +143,7 @@ func (s *Session) join(ctx context.Context, client string, q *kmsg.JoinGroupRequ
 	if generation, ok := s.c.members.generation(key); ok {
 		defer s.c.keepIn(q.Group, q.MemberID, q.InstanceID, generation)()
 	}
-	resp := s.forward(ctx, client, q).(*kmsg.JoinGroupResponse)
+	resp := s.wait(ctx, client, key, q, func() {}).(*kmsg.JoinGroupResponse)
 	switch {
 	case resp.ErrorCode == 0, resp.ErrorCode == memberIDRequired:
 		s.c.members.rename(key, memberKey(q.Group, resp.MemberID))
@@ -141,14 +161,14 @@ func (s *Session) newcomer() string { return fmt.Sprintf("n%d", s.c.newcomers.Ad
 
 // sync gives a member what its leader assigned.
 func (s *Session) sync(ctx context.Context, client string, q *kmsg.SyncGroupRequest) kmsg.Response {
-	s.c.members.touch(memberKey(q.Group, q.MemberID), s.c.now())
+	key := memberKey(q.Group, q.MemberID)
+	s.c.members.touch(key, s.c.now())
 	if len(q.GroupAssignment) > 0 {
 		if code, why := s.c.hold(q.Group, groupKey(q.Group), assigns(q)); code != 0 {
 			return Refuse(q, code, why)
 		}
 	}
-	defer s.c.keepIn(q.Group, q.MemberID, q.InstanceID, q.Generation)()
-	return unknownMember(s.forward(ctx, client, q))
+	return unknownMember(s.wait(ctx, client, key, q, s.c.keepIn(q.Group, q.MemberID, q.InstanceID, q.Generation)))
 }
 
 // leave lets members go.

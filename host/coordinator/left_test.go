@@ -1,0 +1,124 @@
+package coordinator
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// asking asks something that waits, and gives where its answer comes. It returns when it waits.
+func asking[R kmsg.Response](ctx context.Context, s *Session, q kmsg.Request) <-chan R {
+	out := make(chan R, 1)
+	go func() { out <- s.Do(ctx, "c", q).(R) }() // ends with ctx at the latest
+	synctest.Wait()
+	return out
+}
+
+// alive sends a member's heartbeats for a time, and reports when the group prepares a rebalance.
+func alive(t *testing.T, s *Session, is *kmsg.JoinGroupResponse, d time.Duration) (rebalance bool) {
+	t.Helper()
+	q := kmsg.NewPtrHeartbeatRequest()
+	q.Version, q.Group, q.MemberID, q.Generation = 3, "g", is.MemberID, is.Generation
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(3 * time.Second) {
+		switch code := do[*kmsg.HeartbeatResponse](t, s, q).ErrorCode; code {
+		case 0:
+		case 27: // REBALANCE_IN_PROGRESS
+			return true
+		default:
+			t.Fatalf("code %d", code)
+		}
+	}
+	return false
+}
+
+func syncOf(of *kmsg.JoinGroupResponse) *kmsg.SyncGroupRequest {
+	q := kmsg.NewPtrSyncGroupRequest()
+	q.Version, q.Group, q.Generation, q.MemberID = 5, "g", of.Generation, of.MemberID
+	for _, m := range of.Members {
+		q.GroupAssignment = append(q.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{MemberID: m.MemberID, MemberAssignment: []byte("some")})
+	}
+	return q
+}
+
+// TestNewcomerDiesWhileItJoins: a member that is killed while it waits in its first JoinGroup is out when its session ends,
+// and others are assigned what it was. Each version of the request and each kind of member waits under another name.
+func TestNewcomerDiesWhileItJoins(t *testing.T) {
+	instance := "i"
+	for name, of := range map[string]struct {
+		version  int16
+		instance *string
+	}{"old": {3, nil}, "new": {9, nil}, "static": {9, &instance}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := open(t, "")
+				lives, dies := o.connect(t), o.connect(t)
+				a := <-asking[*kmsg.JoinGroupResponse](t.Context(), lives, patientJoin(""))
+				<-asking[*kmsg.SyncGroupResponse](t.Context(), lives, syncOf(a))
+
+				q := patientJoin("")
+				q.Version, q.InstanceID = of.version, of.instance
+				ctx, kill := context.WithCancel(t.Context())
+				b := asking[*kmsg.JoinGroupResponse](ctx, dies, q)
+				if of.version > 3 && of.instance == nil {
+					q.MemberID = (<-b).MemberID
+					b = asking[*kmsg.JoinGroupResponse](ctx, dies, q)
+				}
+				kill()
+				<-b
+				dies.Close()
+
+				a = <-asking[*kmsg.JoinGroupResponse](t.Context(), lives, patientJoin(a.MemberID))
+				<-asking[*kmsg.SyncGroupResponse](t.Context(), lives, syncOf(a))
+				if !alive(t, lives, a, time.Minute) {
+					t.Fatal("it is in for ever")
+				}
+				if a = <-asking[*kmsg.JoinGroupResponse](t.Context(), lives, patientJoin(a.MemberID)); len(a.Members) != 1 {
+					t.Errorf("%d members", len(a.Members))
+				}
+			})
+		})
+	}
+}
+
+// TestMemberDiesWhileItSyncs: a member that is killed while it waits for what the leader assigns keeps nobody longer than its
+// session: the others' next rebalance ends when they have joined.
+func TestMemberDiesWhileItSyncs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, "")
+		leads, waits, dies := o.connect(t), o.connect(t), o.connect(t)
+		a := <-asking[*kmsg.JoinGroupResponse](t.Context(), leads, patientJoin(""))
+		joining, dying := asking[*kmsg.JoinGroupResponse](t.Context(), waits, patientJoin("")), asking[*kmsg.JoinGroupResponse](t.Context(), dies, patientJoin(""))
+		a = <-asking[*kmsg.JoinGroupResponse](t.Context(), leads, patientJoin(a.MemberID))
+		b, c := <-joining, <-dying
+		if a.LeaderID != a.MemberID {
+			t.Fatalf("%s leads", a.LeaderID)
+		}
+
+		ctx, kill := context.WithCancel(t.Context())
+		dead := asking[*kmsg.SyncGroupResponse](ctx, dies, syncOf(c))
+		synced := asking[*kmsg.SyncGroupResponse](t.Context(), waits, syncOf(b))
+		kill()
+		<-dead
+		dies.Close()
+		alive(t, leads, a, time.Minute) // the leader takes its time
+		<-asking[*kmsg.SyncGroupResponse](t.Context(), leads, syncOf(a))
+		if r := <-synced; r.ErrorCode != 0 && r.ErrorCode != 27 {
+			t.Fatalf("code %d", r.ErrorCode)
+		}
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); { // the dead one's session ends
+			if one, other := alive(t, waits, b, time.Second), alive(t, leads, a, time.Second); one || other {
+				break
+			}
+		}
+
+		began := time.Now()
+		joining = asking[*kmsg.JoinGroupResponse](t.Context(), waits, patientJoin(b.MemberID))
+		a, b = <-asking[*kmsg.JoinGroupResponse](t.Context(), leads, patientJoin(a.MemberID)), <-joining
+		if took := time.Since(began); took > time.Second || a.ErrorCode != 0 || b.ErrorCode != 0 {
+			t.Errorf("after %v: %+v\n%+v", took, a, b)
+		}
+	})
+}
