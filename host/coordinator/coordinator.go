@@ -64,6 +64,7 @@ type Coordinator struct {
 	known   registry
 	members ledger
 	left    left
+	away    away
 	offsets *store
 	inner   *kfake.Cluster
 	pipes   *pipes
@@ -203,6 +204,8 @@ func (c *Coordinator) follow(changed <-chan struct{}) {
 	defer close(c.followed)
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
+	look := time.NewTicker(memberInterval)
+	defer look.Stop()
 	for {
 		select {
 		case <-c.stop:
@@ -210,6 +213,8 @@ func (c *Coordinator) follow(changed <-chan struct{}) {
 		case <-changed:
 			changed = c.topics.Changed()
 			c.tell(untold, c.sync())
+		case <-look.C:
+			c.tell("a member that is away could not be let go", c.letGo(c.now()))
 		case <-tick.C:
 			c.tell("old group offsets could not be deleted", c.sweep(c.now()))
 		}

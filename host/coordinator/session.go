@@ -254,7 +254,15 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 		q.Topics = owned
 	}
 	s.c.makeFull(q)
-	resp := s.forward(ctx, client, q).(*kmsg.ConsumerGroupHeartbeatResponse)
+	do := func() *kmsg.ConsumerGroupHeartbeatResponse {
+		return s.forward(ctx, client, q).(*kmsg.ConsumerGroupHeartbeatResponse)
+	}
+	var resp *kmsg.ConsumerGroupHeartbeatResponse
+	if q.MemberEpoch > epochJoins {
+		resp = do()
+	} else {
+		resp = s.turn(q, do)
+	}
 	if resp.MemberID != nil {
 		s.c.members.rename(key, memberKey(q.Group, *resp.MemberID))
 	}
