@@ -102,6 +102,13 @@ func (l *ledger) generation(key string) (int32, bool) {
 	return h.in, h.in > 0
 }
 
+// patience is how long a member may say nothing: its session, and a rebalance.
+func (l *ledger) patience(key string) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held[key].session
+}
+
 // drop lets go of a member.
 func (l *ledger) drop(key string) {
 	l.mu.Lock()

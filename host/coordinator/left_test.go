@@ -78,6 +78,9 @@ func TestNewcomerDiesWhileItJoins(t *testing.T) {
 				if a = <-asking[*kmsg.JoinGroupResponse](t.Context(), lives, patientJoin(a.MemberID)); len(a.Members) != 1 {
 					t.Errorf("%d members", len(a.Members))
 				}
+				if n := o.left.count(); n != 0 {
+					t.Errorf("%d waits are left", n)
+				}
 			})
 		})
 	}
@@ -121,4 +124,39 @@ func TestMemberDiesWhileItSyncs(t *testing.T) {
 			t.Errorf("after %v: %+v\n%+v", took, a, b)
 		}
 	})
+}
+
+// TestNobodyAnswersWhoLeft: the wait of a client that went ends after a time also where its member is gone, and kfake does
+// not answer it.
+func TestNobodyAnswersWhoLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, "")
+		lives, dies := o.connect(t), o.connect(t)
+		a := <-asking[*kmsg.JoinGroupResponse](t.Context(), lives, patientJoin(""))
+		<-asking[*kmsg.SyncGroupResponse](t.Context(), lives, syncOf(a))
+		q := patientJoin("")
+		q.Version = 9
+		q.MemberID = (<-asking[*kmsg.JoinGroupResponse](t.Context(), dies, q)).MemberID
+		ctx, kill := context.WithCancel(t.Context())
+		b := asking[*kmsg.JoinGroupResponse](ctx, dies, q)
+		kill()
+		<-b
+		if n := o.left.count(); n != 1 {
+			t.Errorf("%d waits", n)
+		}
+		leave := newest(kmsg.NewPtrLeaveGroupRequest())
+		leave.Group, leave.Members = "g", []kmsg.LeaveGroupRequestMember{{MemberID: q.MemberID}}
+		do[*kmsg.LeaveGroupResponse](t, lives, leave)
+		time.Sleep(timeout(q.SessionTimeoutMillis) + timeout(q.RebalanceTimeoutMillis))
+		synctest.Wait()
+		if n := o.left.count(); n != 0 {
+			t.Errorf("%d waits are left", n)
+		}
+	})
+}
+
+func (l *left) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waits)
 }

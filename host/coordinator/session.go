@@ -88,7 +88,7 @@ func (s *Session) wait(ctx context.Context, client, key string, q kmsg.Request, 
 	s.c.left.end(key)
 	stays := false
 	resp, err := s.heard(ctx, client, q)(s.link.ask(ctx, s.c.draining, client, q, func(nc net.Conn, answered <-chan error) bool {
-		stays = s.c.left.stay(key, nc, answered, s.c.draining, stop)
+		stays = s.c.left.stay(key, s.c.members.patience(key), nc, answered, s.c.draining, stop)
 		return stays
 	}))
 	if !stays {
