@@ -288,7 +288,7 @@ func answer(partition int32, is *committed) kmsg.OffsetFetchResponseGroupTopicPa
 func (s *Session) deleteOffsets(ctx context.Context, client string, q *kmsg.OffsetDeleteRequest) kmsg.Response {
 	s.c.gate.Lock()
 	defer s.c.gate.Unlock()
-	resp := s.forward(ctx, client, q).(*kmsg.OffsetDeleteResponse)
+	resp := s.mayDelete(ctx, client, q)
 	if resp.ErrorCode != 0 {
 		return resp
 	}
@@ -302,6 +302,42 @@ func (s *Session) deleteOffsets(ctx context.Context, client string, q *kmsg.Offs
 	}
 	if code := s.c.save(q.Group, changes); code != 0 {
 		return Refuse(q, code, "")
+	}
+	return resp
+}
+
+// mayDelete says of which partitions offsets may be deleted: not of topics that members subscribe to. kfake knows that of
+// the classic protocol alone.
+func (s *Session) mayDelete(ctx context.Context, client string, q *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteResponse {
+	look := kmsg.NewPtrConsumerGroupDescribeRequest()
+	look.Groups = []string{q.Group}
+	reads, of848 := map[string]bool{}, false
+	for _, g := range s.forward(ctx, client, look).(*kmsg.ConsumerGroupDescribeResponse).Groups {
+		for _, m := range g.Members {
+			of848 = true
+			for _, t := range m.SubscribedTopics {
+				reads[t] = true
+			}
+			for _, t := range append(m.Assignment.TopicPartitions, m.TargetAssignment.TopicPartitions...) { // of a pattern
+				is, _ := s.c.known.toReal(t.TopicID)
+				reads[is.Name] = true
+			}
+		}
+	}
+	if !of848 {
+		return s.forward(ctx, client, q).(*kmsg.OffsetDeleteResponse)
+	}
+	resp := q.ResponseKind().(*kmsg.OffsetDeleteResponse)
+	for _, t := range q.Topics {
+		one := kmsg.OffsetDeleteResponseTopic{Topic: t.Topic}
+		for _, p := range t.Partitions {
+			part := kmsg.OffsetDeleteResponseTopicPartition{Partition: p.Partition}
+			if reads[t.Topic] {
+				part.ErrorCode = groupSubscribedToTopic
+			}
+			one.Partitions = append(one.Partitions, part)
+		}
+		resp.Topics = append(resp.Topics, one)
 	}
 	return resp
 }

@@ -15,6 +15,7 @@ const (
 	policyViolation           int16 = 44
 	groupIDNotFound           int16 = 69
 	memberIDRequired          int16 = 79
+	groupSubscribedToTopic    int16 = 86
 	unknownTopicID            int16 = 100
 	invalidRegularExpression  int16 = 128
 )
