@@ -79,7 +79,8 @@ type Coordinator struct {
 
 	newcomers atomic.Int64 // so far
 
-	gate sync.RWMutex // held for writing while offsets are deleted: a commit is before or after, in both places
+	gate      sync.RWMutex        // held for writing while offsets are deleted: a commit is before or after, in both places
+	goneSince map[place]time.Time // guarded by it: of the topics that were not served at the last sweep; the partition is 0
 
 	mu         sync.Mutex // guards what follows
 	groups     map[string]struct{}

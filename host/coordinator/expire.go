@@ -7,8 +7,9 @@ import (
 )
 
 // sweep deletes what is older than the retention: offsets of a group that has no members for that long (KIP-211), and
-// offsets of topics that are not there any more. A group that has neither members nor offsets ends. Retention is counted
-// from the start of the process at the earliest: nobody knows how long a group had no members before it.
+// offsets of topics that are not there for that long. A group that has neither members nor offsets ends. Retention is counted
+// from the start of the process at the earliest: nobody knows how long a group had no members before it, nor how long a topic
+// was not there. One look without it, at a directory that is not mounted, is no reason to forget what was read of it.
 func (c *Coordinator) sweep(now time.Time) error {
 	c.gate.Lock()
 	defer c.gate.Unlock()
@@ -20,29 +21,31 @@ func (c *Coordinator) sweep(now time.Time) error {
 	}
 	since := c.empty(resp.(*kmsg.ListGroupsResponse), now)
 	var changes []change
+	gone := map[place]time.Time{}
 	for _, group := range c.offsets.groups() {
 		emptySince, empty := since[group]
 		changes = append(changes, c.offsets.deletions(group, func(at place) bool {
 			is, ok := c.known.named(at.topic)
-			served := ok && at.of(is.Topic)
-			return expired(now, c.offsets.when(group, at), emptySince, empty, served)
+			if ok && at.of(is.Topic) {
+				return empty && expired(now, c.offsets.when(group, at), emptySince)
+			}
+			of := place{topic: at.topic, id: at.id}
+			if gone[of] = now; !c.goneSince[of].IsZero() {
+				gone[of] = c.goneSince[of]
+			}
+			return expired(now, c.offsets.when(group, at), gone[of])
 		})...)
 	}
+	c.goneSince = gone
 	if err := c.offsets.save(changes); err != nil {
 		return err
 	}
 	return c.end(since, now)
 }
 
-// expired says whether an offset is deleted that was committed at a time.
-func expired(now, committed, emptySince time.Time, empty, served bool) bool {
-	if !empty && served {
-		return false
-	}
-	if empty && emptySince.After(committed) && served {
-		committed = emptySince
-	}
-	return now.Sub(committed) >= retention
+// expired says whether an offset is deleted that was committed at a time, and is not needed since another.
+func expired(now, committed, since time.Time) bool {
+	return now.Sub(committed) >= retention && now.Sub(since) >= retention
 }
 
 // empty is since when each group has no members, which is remembered for the next sweep, with the groups that there are.

@@ -521,6 +521,34 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// TestSweepWithoutTopic: offsets of a topic that is not served for a while stay, however old they are: when nobody looked
+// before it may be back with the next look.
+func TestSweepWithoutTopic(t *testing.T) {
+	o := open(t, "")
+	s := o.connect(t)
+	mustCommit(t, s, commitOf("left", payments, 0, 2))
+	serve := func(topics ...Topic) {
+		o.topics.serve(topics...)
+		hammer.Eventually(t, 10*time.Second, func() bool { _, ok := o.known.named("payments"); return ok == (len(topics) > 1) })
+	}
+	serve(orders)
+	at := time.Now().Add(2 * retention)
+	for i, step := range []struct {
+		after   time.Duration
+		served  []Topic
+		offsets int
+	}{{0, []Topic{orders}, 1}, {retention - time.Hour, []Topic{orders, payments}, 1}, {retention - time.Minute, []Topic{orders}, 1},
+		{2*retention - time.Hour, []Topic{orders}, 1}, {2 * retention, []Topic{orders}, 0}} {
+		serve(step.served...)
+		if err := o.sweep(at.Add(step.after)); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.offsets.count(); got != step.offsets {
+			t.Errorf("step %d: %d offsets, want %d", i, got, step.offsets)
+		}
+	}
+}
+
 // TestTooManyGroups: one more is refused, in words, and there is room again when one is deleted.
 func TestTooManyGroups(t *testing.T) {
 	o := open(t, "")
