@@ -451,6 +451,34 @@ func TestProtocolsTakeTurns(t *testing.T) {
 	}
 }
 
+// TestProtocolTypesTakeTurns: a group whose members left is anybody's, also of members of another protocol type, with what was
+// committed; while they are in it is theirs.
+func TestProtocolTypesTakeTurns(t *testing.T) {
+	o := open(t, "")
+	s := o.connect(t)
+	mustCommit(t, s, commitOf("g", orders, 0, 5))
+	join := func(protocolType string) *kmsg.JoinGroupResponse {
+		q := joinOf("g", "")
+		q.Version, q.ProtocolType = 3, protocolType
+		return do[*kmsg.JoinGroupResponse](t, s, q)
+	}
+	for _, protocolType := range []string{"connect", "consumer", "connect"} {
+		is := join(protocolType)
+		if is.ErrorCode != 0 {
+			t.Fatalf("%s: code %d", protocolType, is.ErrorCode)
+		}
+		if code := join("other").ErrorCode; code != inconsistentGroupProtocol {
+			t.Errorf("another while %s is in: code %d", protocolType, code)
+		}
+		leave := newest(kmsg.NewPtrLeaveGroupRequest())
+		leave.Group, leave.Members = "g", []kmsg.LeaveGroupRequestMember{{MemberID: is.MemberID}}
+		do[*kmsg.LeaveGroupResponse](t, s, leave)
+	}
+	if at := offsetOf(t, s, "g", orders, 0); at != 5 {
+		t.Errorf("offset %d", at)
+	}
+}
+
 // TestDeleted: groups and offsets that clients delete are gone, also after a restart; not those of a group with members.
 func TestDeleted(t *testing.T) {
 	dir := t.TempDir()

@@ -127,7 +127,7 @@ func (s *Session) join(ctx context.Context, client string, q *kmsg.JoinGroupRequ
 		return Refuse(q, inconsistentGroupProtocol, "")
 	}
 	q.Protocols = eachOnce(q.Protocols)
-	if code := s.makeClassic(ctx, client, q.Group); code != 0 {
+	if code := s.makeClassic(ctx, client, q.Group, q.ProtocolType); code != 0 {
 		return Refuse(q, code, "")
 	}
 	key := memberKey(q.Group, q.MemberID)
@@ -195,9 +195,10 @@ func eachOnce(protocols []kmsg.JoinGroupRequestProtocol) []kmsg.JoinGroupRequest
 	})
 }
 
-// makeClassic turns a group that members of KIP-848 left back into one of the classic protocol, which kfake doesn't. Where
-// they are still in, they stay alone: nobody can move such a group while it works.
-func (s *Session) makeClassic(ctx context.Context, client, group string) int16 {
+// makeClassic turns a group that members of KIP-848 left back into one of the classic protocol, and one that members of
+// another protocol type left into one of none, which kfake doesn't. Where they are still in, they stay alone: nobody can move
+// such a group while it works.
+func (s *Session) makeClassic(ctx context.Context, client, group, protocolType string) int16 {
 	q := kmsg.NewPtrConsumerGroupDescribeRequest()
 	q.Groups = []string{group}
 	resp, err := s.ask(ctx, client, q)
@@ -205,8 +206,11 @@ func (s *Session) makeClassic(ctx context.Context, client, group string) int16 {
 		return coordinatorNotAvailable
 	}
 	is := resp.(*kmsg.ConsumerGroupDescribeResponse).Groups
-	if len(is) != 1 || is[0].ErrorCode != 0 {
-		return 0 // it is none
+	if len(is) != 1 || is[0].ErrorCode != 0 { // it is none
+		if !s.leftBy(ctx, client, group, protocolType) {
+			return 0
+		}
+		is = make([]kmsg.ConsumerGroupDescribeResponseGroup, 1)
 	}
 	if len(is[0].Members) > 0 {
 		return inconsistentGroupProtocol
@@ -225,6 +229,18 @@ func (s *Session) makeClassic(ctx context.Context, client, group string) int16 {
 		return coordinatorNotAvailable
 	}
 	return 0
+}
+
+// leftBy reports a group that has no members, and had some of another protocol type.
+func (s *Session) leftBy(ctx context.Context, client, group, protocolType string) bool {
+	q := kmsg.NewPtrDescribeGroupsRequest()
+	q.Version, q.Groups = 5, []string{group}
+	resp, err := s.ask(ctx, client, q)
+	if err != nil {
+		return false
+	}
+	is := resp.(*kmsg.DescribeGroupsResponse).Groups
+	return len(is) == 1 && is[0].State == "Empty" && is[0].ProtocolType != "" && is[0].ProtocolType != protocolType
 }
 
 // heartbeat is KIP-848's, with the topic ids of either side.
