@@ -127,15 +127,17 @@ func (s *Session) join(ctx context.Context, client string, q *kmsg.JoinGroupRequ
 		return Refuse(q, inconsistentGroupProtocol, "")
 	}
 	q.Protocols = eachOnce(q.Protocols)
-	if code := s.makeClassic(ctx, client, q.Group, q.ProtocolType); code != 0 {
-		return Refuse(q, code, "")
-	}
+	return s.joinClassic(ctx, client, q)
+}
+
+// joinMade joins a group that is one of the classic protocol.
+func (s *Session) joinMade(ctx context.Context, client string, q *kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
 	key := memberKey(q.Group, q.MemberID)
 	if q.MemberID == "" {
 		key = s.newcomer() // who is given an id
 	}
 	if code, why := s.c.hold(q.Group, key, joins(client, q)); code != 0 {
-		return Refuse(q, code, why)
+		return Refuse(q, code, why).(*kmsg.JoinGroupResponse)
 	}
 	if q.MemberID == "" && q.InstanceID != nil {
 		s.settle(ctx, client, q.Group, *q.InstanceID)
