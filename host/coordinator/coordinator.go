@@ -66,6 +66,7 @@ type Coordinator struct {
 	left    left
 	away    away
 	kinds   kinds
+	stirs   stirs
 	offsets *store
 	inner   *kfake.Cluster
 	pipes   *pipes
@@ -114,8 +115,7 @@ func Open(o Options) (*Coordinator, error) {
 	if c.inner, err = c.newInner(); err != nil {
 		return nil, errors.Join(abi.E("start the group coordinator", "", abi.Internal, err), c.offsets.close())
 	}
-	c.inLoop(kmsg.ConsumerGroupHeartbeat, c.kinds.beaten)
-	c.inLoop(kmsg.JoinGroup, c.kinds.mayJoin)
+	c.watch()
 	c.link = c.newLink("")
 	changed := c.topics.Changed() // taken before the look: what comes during it is not missed
 	if err := c.begin(); err != nil {

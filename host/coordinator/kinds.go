@@ -2,29 +2,13 @@ package coordinator
 
 import (
 	"context"
-	"math"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// lookAgain is how kfake's loop says here that a group is not any more what it was when somebody looked. No client sees it.
-const lookAgain int16 = math.MinInt16
-
 // lookAtMost is how often a member looks at its group before it is told to try later: each time a heartbeat came between.
 const lookAtMost = 10
-
-// inLoop has kfake ask fn before it handles a request; an answer of fn is the request's. kfake handles requests and runs fn in
-// one goroutine, so that what fn sees of a group is so when the request is handled, but for what timers do: they let members
-// go and end rebalances, and begin nothing. fn must not ask kfake by a request.
-func (c *Coordinator) inLoop(key kmsg.Key, fn func(kmsg.Request) kmsg.Response) {
-	c.inner.ControlKey(int16(key), func(q kmsg.Request) (kmsg.Response, error, bool) {
-		c.inner.DropControl() // it would keep a request of each connection that ever was
-		c.inLoop(key, fn)
-		resp := fn(q)
-		return resp, nil, resp != nil
-	})
-}
 
 // kinds keeps each group of kfake's of one kind. A heartbeat of KIP-848 makes a group without members one of KIP-848, and
 // kfake lets members of the classic protocol into that all the same. Then it panics, in this process, where it counts those of
@@ -80,24 +64,21 @@ func (k *kinds) look(group string, makeClassic func() int16) int16 {
 	return code
 }
 
-// beaten is called in kfake's loop, before it handles a heartbeat of KIP-848.
-func (k *kinds) beaten(q kmsg.Request) kmsg.Response {
+// beaten is told in kfake's loop, before it handles a heartbeat of KIP-848.
+func (k *kinds) beaten(group string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if j := k.joins[q.(*kmsg.ConsumerGroupHeartbeatRequest).Group]; j != nil {
+	if j := k.joins[group]; j != nil {
 		j.beats++
 	}
-	return nil
 }
 
-// mayJoin is called in kfake's loop, before it handles a JoinGroup.
-func (k *kinds) mayJoin(q kmsg.Request) kmsg.Response {
+// mayJoin is asked in kfake's loop, before it handles a JoinGroup.
+func (k *kinds) mayJoin(group string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if j := k.joins[q.(*kmsg.JoinGroupRequest).Group]; j != nil && j.looked == j.beats {
-		return nil
-	}
-	return Refuse(q, lookAgain, "")
+	j := k.joins[group]
+	return j != nil && j.looked == j.beats
 }
 
 // joinClassic joins a group that it has made one of the classic protocol, and does both again where that was for nothing.

@@ -25,9 +25,10 @@ type holding struct {
 	bytes   int64
 	session time.Duration // after the last that was heard of it
 	until   time.Time
-	in      int32 // the generation that it joined last; 0: none
-	names   int64 // of bytes: the topics that it names
-	pattern int64 // of bytes: the pattern that it named them by
+	in      int32  // the generation that it joined last; 0: none
+	speaks  string // the protocol of that
+	names   int64  // of bytes: the topics that it names
+	pattern int64  // of bytes: the pattern that it named them by
 }
 
 // hold lets a member hold what it says, in place of what it held, or reports that there is no room.
@@ -45,7 +46,7 @@ func (l *ledger) hold(key string, h holding, now time.Time) bool {
 	if grows > 0 && l.bytes+grows > maxMemberData {
 		return false
 	}
-	h.until, h.in = now.Add(h.session), l.held[key].in
+	h.until, h.in, h.speaks = now.Add(h.session), l.held[key].in, l.held[key].speaks
 	l.held[key] = h
 	l.bytes += grows
 	return true
@@ -84,12 +85,12 @@ func (l *ledger) rename(key, to string) {
 	l.held[to] = h
 }
 
-// joined notes the generation that a member is in.
-func (l *ledger) joined(key string, generation int32) {
+// joined notes the generation that a member is in, and its protocol.
+func (l *ledger) joined(key string, generation int32, speaks string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h, ok := l.held[key]; ok {
-		h.in = generation
+		h.in, h.speaks = generation, speaks
 		l.held[key] = h
 	}
 }
@@ -100,6 +101,19 @@ func (l *ledger) generation(key string) (int32, bool) {
 	defer l.mu.Unlock()
 	h := l.held[key]
 	return h.in, h.in > 0
+}
+
+// speak is the protocol of the last generation that one of some members joined; empty: none did.
+func (l *ledger) speak(keys []string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var last holding
+	for _, key := range keys {
+		if h := l.held[key]; h.in > last.in {
+			last = h
+		}
+	}
+	return last.speaks
 }
 
 // patience is how long a member may say nothing: its session, and a rebalance.

@@ -126,6 +126,73 @@ func TestMemberDiesWhileItSyncs(t *testing.T) {
 	})
 }
 
+// TestOneThatSyncsIsMadeToLeave: a member that waits for what the leader assigns and is let go, by an administrator or over
+// another connection of its own, is answered, and the others rebalance at once, also where that happens again.
+func TestOneThatSyncsIsMadeToLeave(t *testing.T) {
+	instance := "i"
+	for name, of := range map[string]struct {
+		version  int16
+		instance *string
+		leave    func(q *kmsg.LeaveGroupRequest, id string)
+	}{
+		"by id": {5, nil, func(q *kmsg.LeaveGroupRequest, id string) { q.Members = []kmsg.LeaveGroupRequestMember{{MemberID: id}} }},
+		"old":   {2, nil, func(q *kmsg.LeaveGroupRequest, id string) { q.MemberID = id }},
+		"static": {5, &instance, func(q *kmsg.LeaveGroupRequest, id string) {
+			q.Members = []kmsg.LeaveGroupRequestMember{{InstanceID: &instance}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := open(t, "")
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				leads, waits, leaves, admin := o.connect(t), o.connect(t), o.connect(t), o.connect(t)
+				a := <-asking[*kmsg.JoinGroupResponse](ctx, leads, patientJoin(""))
+				b := &kmsg.JoinGroupResponse{}
+				for range 2 {
+					began := time.Now()
+					q := patientJoin("")
+					q.InstanceID = of.instance
+					if of.instance != nil {
+						q.Version = 9
+					}
+					leaving := asking[*kmsg.JoinGroupResponse](ctx, leaves, q)
+					joining := asking[*kmsg.JoinGroupResponse](ctx, waits, patientJoin(b.MemberID))
+					a = <-asking[*kmsg.JoinGroupResponse](ctx, leads, patientJoin(a.MemberID))
+					b = <-joining
+					c := <-leaving
+					if a.LeaderID != a.MemberID || len(a.Members) != 3 {
+						t.Fatalf("%+v", a)
+					}
+					sync := syncOf(c)
+					sync.InstanceID = of.instance
+					synced, left := asking[*kmsg.SyncGroupResponse](ctx, waits, syncOf(b)), asking[*kmsg.SyncGroupResponse](ctx, leaves, sync)
+					out := kmsg.NewPtrLeaveGroupRequest()
+					out.Version, out.Group = of.version, "g"
+					of.leave(out, c.MemberID)
+					if r := do[*kmsg.LeaveGroupResponse](t, admin, out); r.ErrorCode != 0 || of.version > 2 && (len(r.Members) != 1 || r.Members[0].ErrorCode != 0) {
+						t.Fatalf("%+v", r)
+					}
+					if r := <-left; r.ErrorCode != 27 && r.ErrorCode != unknownMemberID {
+						t.Errorf("the one that leaves: code %d", r.ErrorCode)
+					}
+					if r := <-synced; r.ErrorCode != 27 {
+						t.Errorf("another: code %d", r.ErrorCode)
+					}
+					joining = asking[*kmsg.JoinGroupResponse](ctx, waits, patientJoin(b.MemberID))
+					a, b = <-asking[*kmsg.JoinGroupResponse](ctx, leads, patientJoin(a.MemberID)), <-joining
+					if took := time.Since(began); took > time.Second || a.ErrorCode != 0 || b.ErrorCode != 0 || len(a.Members)+len(b.Members) != 2 {
+						t.Errorf("after %v: %+v\n%+v", took, a, b)
+					}
+				}
+				if n := len(o.stirs.taken); n != 0 {
+					t.Errorf("%d are left", n)
+				}
+			})
+		})
+	}
+}
+
 // TestNobodyAnswersWhoLeft: the wait of a client that went ends after a time also where its member is gone, and kfake does
 // not answer it.
 func TestNobodyAnswersWhoLeft(t *testing.T) {

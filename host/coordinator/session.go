@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,7 +151,7 @@ func (s *Session) joinMade(ctx context.Context, client string, q *kmsg.JoinGroup
 	case resp.ErrorCode == 0, resp.ErrorCode == memberIDRequired:
 		s.c.members.rename(key, memberKey(q.Group, resp.MemberID))
 		if resp.ErrorCode == 0 {
-			s.c.members.joined(memberKey(q.Group, resp.MemberID), resp.Generation)
+			s.c.members.joined(memberKey(q.Group, resp.MemberID), resp.Generation, *cmp.Or(resp.Protocol, new(string)))
 		}
 	case q.MemberID == "" && resp.ErrorCode != coordinatorNotAvailable: // after which kfake may have it
 		s.c.members.drop(key)
@@ -175,7 +176,7 @@ func (s *Session) sync(ctx context.Context, client string, q *kmsg.SyncGroupRequ
 
 // leave lets members go.
 func (s *Session) leave(ctx context.Context, client string, q *kmsg.LeaveGroupRequest) kmsg.Response {
-	resp := unknownMember(s.forward(ctx, client, q)).(*kmsg.LeaveGroupResponse)
+	resp := unknownMember(s.leaveSettled(ctx, client, q)).(*kmsg.LeaveGroupResponse)
 	if q.Version < 3 && resp.ErrorCode == 0 {
 		s.c.members.drop(memberKey(q.Group, q.MemberID))
 	}
