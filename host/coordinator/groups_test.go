@@ -125,14 +125,48 @@ func TestUnknownGroup(t *testing.T) {
 		t.Errorf("%+v", resp)
 	}
 	leave := newest(kmsg.NewPtrLeaveGroupRequest())
-	leave.Group = "nobody"
-	if resp := do[*kmsg.LeaveGroupResponse](t, s, leave); resp.ErrorCode != unknownMemberID {
+	leave.Group, leave.Members = "nobody", []kmsg.LeaveGroupRequestMember{{MemberID: "m"}, {InstanceID: kmsg.StringPtr("i")}}
+	resp := do[*kmsg.LeaveGroupResponse](t, s, leave)
+	if resp.ErrorCode != 0 || len(resp.Members) != 2 || resp.Members[0].ErrorCode != unknownMemberID || *resp.Members[1].InstanceID != "i" || resp.Members[1].ErrorCode != unknownMemberID {
+		t.Errorf("%+v", resp)
+	}
+	old := kmsg.NewPtrLeaveGroupRequest()
+	old.Version, old.Group, old.MemberID = 2, "nobody", "m"
+	if resp := do[*kmsg.LeaveGroupResponse](t, s, old); resp.ErrorCode != unknownMemberID {
 		t.Errorf("%+v", resp)
 	}
 	del := newest(kmsg.NewPtrDeleteGroupsRequest())
 	del.Groups = []string{"nobody"}
 	if resp := do[*kmsg.DeleteGroupsResponse](t, s, del); resp.Groups[0].ErrorCode != groupIDNotFound {
 		t.Errorf("%+v", resp)
+	}
+	if list := do[*kmsg.ListGroupsResponse](t, s, newest(kmsg.NewPtrListGroupsRequest())); len(list.Groups) != 0 {
+		t.Errorf("%+v", list.Groups)
+	}
+}
+
+// TestBeatsOfNobody: a heartbeat of KIP-848 that lets nobody in makes no group, and a member whose group is not there any more,
+// as after a restart, is told to join again.
+func TestBeatsOfNobody(t *testing.T) {
+	o := open(t, "")
+	s := o.connect(t)
+	owns, assigned, nameless := beat("owns", "m", epochJoins, "orders"), beat("assigned", "m", epochJoins, "orders"), beat("", "m", epochJoins, "orders")
+	owns.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{{TopicID: orders.ID, Partitions: []int32{1}}}
+	assigned.ServerAssignor = kmsg.StringPtr("own")
+	for _, of := range []struct {
+		q    *kmsg.ConsumerGroupHeartbeatRequest
+		want int16
+	}{
+		{beat("stays", "m", 3, "orders"), unknownMemberID}, {beat("beats", "m", 3), unknownMemberID},
+		{beat("goes", "m", epochGoes), unknownMemberID}, {beat("is away", "m", epochAway), unknownMemberID},
+		{owns, invalidRequest}, {assigned, unsupportedAssignor}, {nameless, invalidRequest},
+	} {
+		if resp := do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, of.q); resp.ErrorCode != of.want {
+			t.Errorf("%q: code %d, want %d", of.q.Group, resp.ErrorCode, of.want)
+		}
+	}
+	if list := do[*kmsg.ListGroupsResponse](t, s, newest(kmsg.NewPtrListGroupsRequest())); len(list.Groups) != 0 || len(o.groups) != 0 {
+		t.Errorf("%+v; %d are counted", list.Groups, len(o.groups))
 	}
 }
 
@@ -523,7 +557,8 @@ func TestSweep(t *testing.T) {
 		mustCommit(t, s, commitOf(group, payments, 0, 2))
 	}
 	joined(t, o.connect(t), "busy")
-	do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, beat("visitor", "m", 5)) // who is no member
+	do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, beat("visitor", "m", epochJoins, "orders"))
+	do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, beat("visitor", "m", epochGoes))
 	o.topics.serve(orders)
 	hammer.Eventually(t, 10*time.Second, func() bool { _, ok := o.known.named("payments"); return !ok })
 	start := time.Now()

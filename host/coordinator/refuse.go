@@ -12,11 +12,13 @@ const (
 	invalidGroupID            int16 = 24
 	unknownMemberID           int16 = 25
 	invalidCommitOffsetSize   int16 = 28
+	invalidRequest            int16 = 42
 	policyViolation           int16 = 44
 	groupIDNotFound           int16 = 69
 	memberIDRequired          int16 = 79
 	groupSubscribedToTopic    int16 = 86
 	unknownTopicID            int16 = 100
+	unsupportedAssignor       int16 = 112
 	invalidRegularExpression  int16 = 128
 )
 

@@ -101,7 +101,7 @@ func (s *Session) wait(ctx context.Context, client, key string, q kmsg.Request, 
 	return resp
 }
 
-// unknownMember says of a group that does not exist what Kafka says of one that lost its members: clients join again.
+// unknownMember says of a group that does not exist what Kafka says, and of one that lost its members: clients join again.
 // GROUP_ID_NOT_FOUND, which kfake gives, ends them.
 func unknownMember(resp kmsg.Response) kmsg.Response {
 	code := new(int16)
@@ -109,8 +109,6 @@ func unknownMember(resp kmsg.Response) kmsg.Response {
 	case *kmsg.SyncGroupResponse:
 		code = &r.ErrorCode
 	case *kmsg.HeartbeatResponse:
-		code = &r.ErrorCode
-	case *kmsg.LeaveGroupResponse:
 		code = &r.ErrorCode
 	}
 	if *code == groupIDNotFound {
@@ -176,7 +174,10 @@ func (s *Session) sync(ctx context.Context, client string, q *kmsg.SyncGroupRequ
 
 // leave lets members go.
 func (s *Session) leave(ctx context.Context, client string, q *kmsg.LeaveGroupRequest) kmsg.Response {
-	resp := unknownMember(s.leaveSettled(ctx, client, q)).(*kmsg.LeaveGroupResponse)
+	resp := s.leaveSettled(ctx, client, q)
+	if resp.ErrorCode == groupIDNotFound {
+		return nobodyLeft(q)
+	}
 	if q.Version < 3 && resp.ErrorCode == 0 {
 		s.c.members.drop(memberKey(q.Group, q.MemberID))
 	}
@@ -184,6 +185,20 @@ func (s *Session) leave(ctx context.Context, client string, q *kmsg.LeaveGroupRe
 		if m.ErrorCode == 0 {
 			s.c.members.drop(memberKey(q.Group, m.MemberID))
 		}
+	}
+	return resp
+}
+
+// nobodyLeft is Kafka's answer to those that leave a group that does not exist: each is told that it is no member.
+func nobodyLeft(q *kmsg.LeaveGroupRequest) kmsg.Response {
+	resp := q.ResponseKind().(*kmsg.LeaveGroupResponse)
+	if q.Version < 3 {
+		resp.ErrorCode = unknownMemberID
+	}
+	for _, m := range q.Members {
+		one := kmsg.NewLeaveGroupResponseMember()
+		one.MemberID, one.InstanceID, one.ErrorCode = m.MemberID, m.InstanceID, unknownMemberID
+		resp.Members = append(resp.Members, one)
 	}
 	return resp
 }
@@ -248,6 +263,9 @@ func (s *Session) leftBy(ctx context.Context, client, group, protocolType string
 
 // heartbeat is KIP-848's, with the topic ids of either side.
 func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.ConsumerGroupHeartbeatRequest) kmsg.Response {
+	if code, why := s.mayBeat(ctx, client, q); code != 0 {
+		return Refuse(q, code, why)
+	}
 	if code, why := s.c.admit(q.Group); code != 0 {
 		return Refuse(q, code, why)
 	}
@@ -300,6 +318,32 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 	}
 	resp.Assignment.Topics = given
 	return resp
+}
+
+// mayBeat refuses the heartbeats after which kfake has a group that nobody is in: it makes one before it looks at what a
+// heartbeat says. Where there is no group Kafka says GROUP_ID_NOT_FOUND to its member, which ends the Java client. Here that may
+// be one from before a restart, whose group would be there at a broker: it is told to join again.
+func (s *Session) mayBeat(ctx context.Context, client string, q *kmsg.ConsumerGroupHeartbeatRequest) (code int16, why string) {
+	switch {
+	case q.Group == "":
+		return invalidRequest, "a group has a name"
+	case q.ServerAssignor != nil && *q.ServerAssignor != "uniform" && *q.ServerAssignor != "range":
+		return unsupportedAssignor, "the assignors are uniform and range"
+	case q.MemberEpoch == epochJoins && (q.Topics == nil || len(q.Topics) > 0):
+		return invalidRequest, "a member that joins owns no partitions, and says so"
+	case q.MemberEpoch != epochJoins && !s.exists(ctx, client, q.Group):
+		return unknownMemberID, "there is no such group"
+	}
+	return 0, ""
+}
+
+// exists reports a group that kfake has. A heartbeat of the classic protocol, of nobody, changes nothing. One that is deleted
+// right after comes back with the heartbeat of KIP-848, empty, until a sweep ends it.
+func (s *Session) exists(ctx context.Context, client, group string) bool {
+	q := kmsg.NewPtrHeartbeatRequest()
+	q.Version, q.Group = 3, group
+	resp, err := s.ask(ctx, client, q)
+	return err != nil || resp.(*kmsg.HeartbeatResponse).ErrorCode != groupIDNotFound
 }
 
 // makeFull makes a heartbeat by which a member wants something else one that kfake looks at: it does where everything is

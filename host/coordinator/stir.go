@@ -89,7 +89,7 @@ func (c *Coordinator) mayLeave(q *kmsg.LeaveGroupRequest) bool {
 }
 
 // leaveSettled lets members go, none of which waits in SyncGroup then.
-func (s *Session) leaveSettled(ctx context.Context, client string, q *kmsg.LeaveGroupRequest) kmsg.Response {
+func (s *Session) leaveSettled(ctx context.Context, client string, q *kmsg.LeaveGroupRequest) *kmsg.LeaveGroupResponse {
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
 	for end := s.c.now().Add(leaveWithin); ; {
@@ -98,7 +98,7 @@ func (s *Session) leaveSettled(ctx context.Context, client string, q *kmsg.Leave
 			return resp
 		}
 		if s.c.now().After(end) {
-			return Refuse(q, coordinatorNotAvailable, "")
+			return Refuse(q, coordinatorNotAvailable, "").(*kmsg.LeaveGroupResponse)
 		}
 		if s.c.stir(q.Group) {
 			continue
@@ -106,9 +106,9 @@ func (s *Session) leaveSettled(ctx context.Context, client string, q *kmsg.Leave
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return Refuse(q, coordinatorNotAvailable, "")
+			return Refuse(q, coordinatorNotAvailable, "").(*kmsg.LeaveGroupResponse)
 		case <-s.c.draining:
-			return Refuse(q, coordinatorNotAvailable, "")
+			return Refuse(q, coordinatorNotAvailable, "").(*kmsg.LeaveGroupResponse)
 		}
 	}
 }
