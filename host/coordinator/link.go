@@ -94,11 +94,12 @@ func (l *link) ask(ctx context.Context, until <-chan struct{}, client string, q 
 		return nil, err
 	}
 	l.last++
+	last := l.last // which the next request changes, where this one is left over
 	var resp kmsg.Response
 	done := make(chan error, 1)
 	go func() { // ends with the answer or with hangUp; each way out below waits for done, or who took the connection over does
 		var err error
-		resp, err = exchange(nc, client, l.last, q)
+		resp, err = exchange(nc, client, last, q)
 		done <- err
 	}()
 	select {
