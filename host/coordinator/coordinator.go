@@ -67,6 +67,7 @@ type Coordinator struct {
 	away    away
 	kinds   kinds
 	stirs   stirs
+	waits   waits
 	offsets *store
 	inner   *kfake.Cluster
 	pipes   *pipes

@@ -193,6 +193,34 @@ func TestOneThatSyncsIsMadeToLeave(t *testing.T) {
 	}
 }
 
+// TestOneThatJoinsIsMadeToLeave: a member that waits in JoinGroup and is let go is told so at once.
+func TestOneThatJoinsIsMadeToLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, "")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		lives, leaves := o.connect(t), o.connect(t)
+		a := <-asking[*kmsg.JoinGroupResponse](ctx, lives, patientJoin(""))
+		<-asking[*kmsg.SyncGroupResponse](ctx, lives, syncOf(a))
+		q := patientJoin("")
+		q.Version = 9
+		q.MemberID = (<-asking[*kmsg.JoinGroupResponse](ctx, leaves, q)).MemberID
+		b := asking[*kmsg.JoinGroupResponse](ctx, leaves, q)
+		leave := newest(kmsg.NewPtrLeaveGroupRequest())
+		leave.Group, leave.Members = "g", []kmsg.LeaveGroupRequestMember{{MemberID: q.MemberID}}
+		do[*kmsg.LeaveGroupResponse](t, lives, leave)
+		if r := <-b; r.ErrorCode != unknownMemberID {
+			t.Errorf("code %d", r.ErrorCode)
+		}
+		if a = <-asking[*kmsg.JoinGroupResponse](ctx, lives, patientJoin(a.MemberID)); a.ErrorCode != 0 || len(a.Members) != 1 {
+			t.Errorf("%+v", a)
+		}
+		if len(o.waits.ends) != 0 || o.left.count() != 0 || o.log.String() != "" {
+			t.Errorf("%d waits, %d are left; the log says %s", len(o.waits.ends), o.left.count(), o.log)
+		}
+	})
+}
+
 // TestNobodyAnswersWhoLeft: the wait of a client that went ends after a time also where its member is gone, and kfake does
 // not answer it.
 func TestNobodyAnswersWhoLeft(t *testing.T) {

@@ -112,7 +112,7 @@ func (l *link) ask(ctx context.Context, until <-chan struct{}, client string, q 
 	case <-until:
 		err = errDrained
 	case <-ctx.Done():
-		err = ctx.Err()
+		err = context.Cause(ctx)
 		if stay != nil && l.part(nc) {
 			if stay(nc, done) {
 				return nil, err

@@ -83,19 +83,25 @@ func (s *Session) heard(ctx context.Context, client string, q kmsg.Request) func
 	}
 }
 
-// wait is forward for what waits for other members. It ends when the coordinator drains, and goes on without the client
-// when that goes. stop is called when it is over.
+// wait is forward for what waits for other members. It ends when the coordinator drains or the member is let go, and goes on
+// without the client when that goes. stop is called when it is over.
 func (s *Session) wait(ctx context.Context, client, key string, q kmsg.Request, stop func()) kmsg.Response {
 	s.c.left.end(key)
+	ctx, letGo := context.WithCancelCause(ctx)
+	defer letGo(nil)
+	defer s.c.waits.begin(key, letGo)()
 	stays := false
 	resp, err := s.heard(ctx, client, q)(s.link.ask(ctx, s.c.draining, client, q, func(nc net.Conn, answered <-chan error) bool {
-		stays = s.c.left.stay(key, s.c.members.patience(key), nc, answered, s.c.draining, stop)
+		stays = !errors.Is(context.Cause(ctx), errLetGo) && s.c.left.stay(key, s.c.members.patience(key), nc, answered, s.c.draining, stop)
 		return stays
 	}))
 	if !stays {
 		stop()
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errLetGo):
+		return Refuse(q, unknownMemberID, err.Error())
+	case err != nil:
 		return Refuse(q, coordinatorNotAvailable, err.Error())
 	}
 	return resp
@@ -179,14 +185,20 @@ func (s *Session) leave(ctx context.Context, client string, q *kmsg.LeaveGroupRe
 		return nobodyLeft(q)
 	}
 	if q.Version < 3 && resp.ErrorCode == 0 {
-		s.c.members.drop(memberKey(q.Group, q.MemberID))
+		s.c.gone(memberKey(q.Group, q.MemberID))
 	}
 	for _, m := range resp.Members {
 		if m.ErrorCode == 0 {
-			s.c.members.drop(memberKey(q.Group, m.MemberID))
+			s.c.gone(memberKey(q.Group, m.MemberID))
 		}
 	}
 	return resp
+}
+
+// gone forgets a member that was let go.
+func (c *Coordinator) gone(key string) {
+	c.members.drop(key)
+	c.waits.letGo(key)
 }
 
 // nobodyLeft is Kafka's answer to those that leave a group that does not exist: each is told that it is no member.
