@@ -39,7 +39,7 @@ func catAction(c *cli.Context) error {
 		return err
 	}
 	if from, to := c.Int64("from"), c.Int64("to"); to < max(from, 0) {
-		return usage("cat --to", "it is the offset to stop before, and %d lies before --from %d", to, max(from, 0))
+		return usage("cat --to", "it is the offset to stop before, and %d lies before offset %d", to, max(from, 0))
 	}
 	return onTopic(c, true, func(h *host.Host, t *host.Topic, numbers []int32) error {
 		out := bufio.NewWriterSize(c.App.Writer, 1<<16)

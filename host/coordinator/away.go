@@ -29,7 +29,7 @@ func (s *Session) turn(q *kmsg.ConsumerGroupHeartbeatRequest, do func() *kmsg.Co
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	resp := do()
-	if q.MemberEpoch == epochAway && q.InstanceID != nil && resp.ErrorCode == 0 {
+	if q.MemberEpoch == epochAway && resp.ErrorCode == 0 {
 		if a.until == nil {
 			a.until = map[member]time.Time{}
 		}

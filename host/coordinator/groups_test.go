@@ -151,6 +151,8 @@ func TestBeatsOfNobody(t *testing.T) {
 	o := open(t, "")
 	s := o.connect(t)
 	owns, assigned, nameless := beat("owns", "m", epochJoins, "orders"), beat("assigned", "m", epochJoins, "orders"), beat("", "m", epochJoins, "orders")
+	away, nobody := beat("is away", "m", epochAway), beat("is away, and nobody", "m", epochAway)
+	away.InstanceID = kmsg.StringPtr("i")
 	owns.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{{TopicID: orders.ID, Partitions: []int32{1}}}
 	assigned.ServerAssignor = kmsg.StringPtr("own")
 	for _, of := range []struct {
@@ -158,7 +160,7 @@ func TestBeatsOfNobody(t *testing.T) {
 		want int16
 	}{
 		{beat("stays", "m", 3, "orders"), unknownMemberID}, {beat("beats", "m", 3), unknownMemberID},
-		{beat("goes", "m", epochGoes), unknownMemberID}, {beat("is away", "m", epochAway), unknownMemberID},
+		{beat("goes", "m", epochGoes), unknownMemberID}, {away, unknownMemberID}, {nobody, invalidRequest},
 		{owns, invalidRequest}, {assigned, unsupportedAssignor}, {nameless, invalidRequest},
 	} {
 		if resp := do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, of.q); resp.ErrorCode != of.want {
@@ -511,6 +513,35 @@ func TestProtocolTypesTakeTurns(t *testing.T) {
 	if at := offsetOf(t, s, "g", orders, 0); at != 5 {
 		t.Errorf("offset %d", at)
 	}
+}
+
+// TestProtocolTypesComeAtOnce: members of one type that come at once to a group that another type left are all let in, whoever of them
+// finds it left.
+func TestProtocolTypesComeAtOnce(t *testing.T) {
+	o := open(t, "")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for n := range 60 {
+		join := func(s *Session, protocolType string) *kmsg.JoinGroupResponse {
+			q := joinOf(fmt.Sprint("g", n), "")
+			q.Version, q.ProtocolType, q.RebalanceTimeoutMillis = 3, protocolType, 200
+			return s.Do(ctx, "c", q).(*kmsg.JoinGroupResponse)
+		}
+		s := o.connect(t)
+		leave := newest(kmsg.NewPtrLeaveGroupRequest())
+		leave.Group, leave.Members = fmt.Sprint("g", n), []kmsg.LeaveGroupRequestMember{{MemberID: join(s, "consumer").MemberID}}
+		do[*kmsg.LeaveGroupResponse](t, s, leave)
+		for range 4 {
+			s := o.connect(t)
+			wg.Go(func() {
+				if code := join(s, "connect").ErrorCode; code == inconsistentGroupProtocol {
+					t.Errorf("group %d: code %d", n, code)
+				}
+			})
+		}
+	}
+	wg.Wait()
 }
 
 // TestDeleted: groups and offsets that clients delete are gone, also after a restart; not those of a group with members.

@@ -116,11 +116,12 @@ func (l *ledger) speak(keys []string) string {
 	return last.speaks
 }
 
-// patience is how long a member may say nothing: its session, and a rebalance.
-func (l *ledger) patience(key string) time.Duration {
+// has reports a member that holds something.
+func (l *ledger) has(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.held[key].session
+	_, ok := l.held[key]
+	return ok
 }
 
 // drop lets go of a member.
@@ -131,9 +132,10 @@ func (l *ledger) drop(key string) {
 	delete(l.held, key)
 }
 
-// Keys of the ledger: a member, and what a group's leader assigned.
+// Keys of the ledger: a member, what a group's leader assigned, and what a member that waits asked with.
 func memberKey(group, member string) string { return "m" + group + "\x00" + member }
 func groupKey(group string) string          { return "g" + group }
+func waitKey(member string) string          { return "w" + member }
 
 // timeout is one that a client gave, in milliseconds.
 func timeout(ms int32) time.Duration { return time.Duration(max(ms, 0)) * time.Millisecond }
@@ -151,7 +153,7 @@ func joins(client string, q *kmsg.JoinGroupRequest) holding {
 // pattern is the bytes of the one that it names.
 func (l *ledger) beats(key, client string, q *kmsg.ConsumerGroupHeartbeatRequest, pattern int64) holding {
 	l.mu.Lock()
-	h := holding{session: memberSession + timeout(q.RebalanceTimeoutMillis), names: l.held[key].names, pattern: l.held[key].pattern}
+	h := holding{session: memberSession, names: l.held[key].names, pattern: l.held[key].pattern}
 	l.mu.Unlock()
 	if q.SubscribedTopicNames != nil {
 		h.names = 0

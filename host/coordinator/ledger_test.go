@@ -1,8 +1,10 @@
 package coordinator
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -45,6 +47,53 @@ func TestLedger(t *testing.T) {
 			t.Errorf("step %d: %v, want %v; %d bytes", i, got, step.want, l.bytes)
 		}
 	}
+}
+
+// TestRefusedHoldNothing: what a member said that is not let in is not kept from others.
+func TestRefusedHoldNothing(t *testing.T) {
+	o := open(t, "")
+	s := o.connect(t)
+	do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, beat("g", "m", 0, "orders")) // there is such a group
+	before := o.members.bytes
+	nobody := beat("g", "nobody", 5)
+	nobody.SubscribedTopicRegex = kmsg.StringPtr("(?:abcdefghijklmnopqrs){900}")
+	if code := do[*kmsg.ConsumerGroupHeartbeatResponse](t, s, nobody).ErrorCode; code != unknownMemberID {
+		t.Errorf("code %d", code)
+	}
+	join := joinOf("classic", "nobody")
+	join.Protocols[0].Metadata = append(join.Protocols[0].Metadata, make([]byte, 1<<20)...)
+	if code := do[*kmsg.JoinGroupResponse](t, s, join).ErrorCode; code != unknownMemberID {
+		t.Errorf("code %d", code)
+	}
+	if o.members.bytes != before {
+		t.Errorf("%d bytes are held, and were %d", o.members.bytes, before)
+	}
+}
+
+// TestWaitsThatWereLeftAreCounted: what a member asked with that waits in SyncGroup is held as long as it waits, also when its client went.
+func TestWaitsThatWereLeftAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, "")
+		leads, dies := o.connect(t), o.connect(t)
+		a := <-asking[*kmsg.JoinGroupResponse](t.Context(), leads, patientJoin(""))
+		joining := asking[*kmsg.JoinGroupResponse](t.Context(), dies, patientJoin(""))
+		a, b := <-asking[*kmsg.JoinGroupResponse](t.Context(), leads, patientJoin(a.MemberID)), <-joining
+		before := o.members.bytes
+		sync := syncOf(b)
+		sync.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: b.MemberID, MemberAssignment: make([]byte, 1<<20)}}
+		ctx, kill := context.WithCancel(t.Context())
+		dead := asking[*kmsg.SyncGroupResponse](ctx, dies, sync)
+		kill()
+		<-dead
+		if held := o.members.bytes - before; held < 3<<20 { // and once as what the leader may have assigned
+			t.Errorf("%d bytes are held while it waits", held)
+		}
+		<-asking[*kmsg.SyncGroupResponse](t.Context(), leads, syncOf(a))
+		synctest.Wait()
+		if held := o.members.bytes - before; held > 64<<10 {
+			t.Errorf("%d bytes are held behind it", held)
+		}
+	})
 }
 
 // TestTooMuchFromMembers: a member too many is refused in words; those that are in go on, and there is room when they leave.

@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	// maxLeft is how many waits go on without their clients, as many as there are connections. One more ends at once.
+	// maxLeft is how many waits go on without their clients, as many as max.connections by default. One more ends at once.
 	maxLeft = 1000
-	// stayFor ends one at the latest. kfake never answers a member that is gone there.
+	// stayFor ends one at the latest: kfake never answers a member that is gone there. A rebalance lasts as long as the most patient
+	// member of its group wants, which may be more than the one that waits; one of more than this leaves that one in for ever.
 	stayFor = sessionMax
 )
 
@@ -25,9 +26,9 @@ type left struct {
 	waits map[string]chan struct{} // by the ledger's key of the member: closed when nobody needs it any more
 }
 
-// stay takes over the wait of a member whose client went, with its connection, for as long as a rebalance and its session may
-// last, and reports whether it does. stop is called when it is over.
-func (l *left) stay(key string, atMost time.Duration, nc net.Conn, answered <-chan error, draining <-chan struct{}, stop func()) bool {
+// stay takes over the wait of a member whose client went, with its connection, and reports whether it does. stop is called when
+// it is over.
+func (l *left) stay(key string, nc net.Conn, answered <-chan error, draining <-chan struct{}, stop func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waits) >= maxLeft {
@@ -41,7 +42,7 @@ func (l *left) stay(key string, atMost time.Duration, nc net.Conn, answered <-ch
 	l.waits[key] = ended
 	l.wg.Go(func() { // ends after a time, and on draining; close waits for wg
 		defer stop()
-		timer := time.NewTimer(min(atMost, stayFor))
+		timer := time.NewTimer(stayFor)
 		defer timer.Stop()
 		select {
 		case <-answered:

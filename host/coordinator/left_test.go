@@ -2,6 +2,8 @@ package coordinator
 
 import (
 	"context"
+	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,9 +223,36 @@ func TestOneThatJoinsIsMadeToLeave(t *testing.T) {
 	})
 }
 
-// TestNobodyAnswersWhoLeft: the wait of a client that went ends after a time also where its member is gone, and kfake does
-// not answer it.
-func TestNobodyAnswersWhoLeft(t *testing.T) {
+// TestNewcomerDiesBesideThePatient is TestNewcomerDiesWhileItJoins where another member takes longer to join again than the one
+// that died would have waited for anybody: a rebalance lasts as long as the most patient wants.
+func TestNewcomerDiesBesideThePatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, "")
+		lives, dies := o.connect(t), o.connect(t)
+		a := <-asking[*kmsg.JoinGroupResponse](t.Context(), lives, patientJoin(""))
+		<-asking[*kmsg.SyncGroupResponse](t.Context(), lives, syncOf(a))
+		q := patientJoin("")
+		q.SessionTimeoutMillis, q.RebalanceTimeoutMillis = 10_000, 10_000
+		ctx, kill := context.WithCancel(t.Context())
+		b := asking[*kmsg.JoinGroupResponse](ctx, dies, q)
+		kill()
+		<-b
+		dies.Close()
+		beat := kmsg.NewPtrHeartbeatRequest()
+		beat.Version, beat.Group, beat.MemberID, beat.Generation = 3, "g", a.MemberID, a.Generation
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(3 * time.Second) { // it works on what it has
+			do[*kmsg.HeartbeatResponse](t, lives, beat)
+		}
+		a = <-asking[*kmsg.JoinGroupResponse](t.Context(), lives, patientJoin(a.MemberID))
+		<-asking[*kmsg.SyncGroupResponse](t.Context(), lives, syncOf(a))
+		if !alive(t, lives, a, time.Minute) {
+			t.Error("it is in for ever")
+		}
+	})
+}
+
+// TestLetGoWhenItLeft: the wait of a client that went ends when its member is let go: kfake does not answer it then.
+func TestLetGoWhenItLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := open(t, "")
 		lives, dies := o.connect(t), o.connect(t)
@@ -242,10 +271,37 @@ func TestNobodyAnswersWhoLeft(t *testing.T) {
 		leave := newest(kmsg.NewPtrLeaveGroupRequest())
 		leave.Group, leave.Members = "g", []kmsg.LeaveGroupRequestMember{{MemberID: q.MemberID}}
 		do[*kmsg.LeaveGroupResponse](t, lives, leave)
-		time.Sleep(timeout(q.SessionTimeoutMillis) + timeout(q.RebalanceTimeoutMillis))
 		synctest.Wait()
 		if n := o.left.count(); n != 0 {
 			t.Errorf("%d waits are left", n)
+		}
+	})
+}
+
+// TestNobodyAnswersWhoLeft: a wait that nobody answers ends after a time, and its connection with it.
+func TestNobodyAnswersWhoLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l left
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		answered := make(chan error, 1)
+		go func() { // ends with the connection
+			_, err := ours.Read(make([]byte, 1))
+			answered <- err
+		}()
+		var stopped atomic.Bool
+		if !l.stay("m", ours, answered, nil, func() { stopped.Store(true) }) {
+			t.Fatal("it is not taken over")
+		}
+		time.Sleep(stayFor - time.Second)
+		synctest.Wait()
+		if stopped.Load() || l.count() != 1 {
+			t.Error("it ended early")
+		}
+		time.Sleep(time.Second)
+		l.wg.Wait()
+		if !stopped.Load() || l.count() != 0 {
+			t.Error("it goes on")
 		}
 	})
 }

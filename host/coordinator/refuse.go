@@ -14,6 +14,7 @@ const (
 	invalidCommitOffsetSize   int16 = 28
 	invalidRequest            int16 = 42
 	policyViolation           int16 = 44
+	nonEmptyGroup             int16 = 68
 	groupIDNotFound           int16 = 69
 	memberIDRequired          int16 = 79
 	groupSubscribedToTopic    int16 = 86

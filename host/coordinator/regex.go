@@ -10,8 +10,11 @@ const (
 	maxRegex = 4096
 	// maxRegexSteps is how much a pattern may be when its repetitions are written out. A name of topics takes some 249 steps.
 	maxRegexSteps = 20_000
-	// stepBytes is what a step takes when it is compiled: 6 to 67 bytes, measured over patterns of all kinds.
-	stepBytes = 72
+	// stepBytes is what a step takes when it is compiled: 6 to 67 bytes, measured over patterns of all kinds. Of a pattern of fewer
+	// than onePassSteps Go makes a second program, which takes up to onePassBytes a step.
+	stepBytes    = 72
+	onePassSteps = 1000
+	onePassBytes = 160
 )
 
 // checkRegex refuses a pattern that is dear to compile and to hold: "(...){1000}" is a thousand times what it says, 80 MB of
@@ -30,7 +33,7 @@ func checkRegex(pattern string) (bytes int64, err error) {
 	if n > maxRegexSteps {
 		return 0, fmt.Errorf("the pattern is too large: with its repetitions written out it has %d steps, and at most %d are taken", n, maxRegexSteps)
 	}
-	return 2048 + int64(len(pattern)) + n*stepBytes, nil
+	return 2048 + int64(len(pattern)) + n*stepBytes + min(n, onePassSteps)*onePassBytes, nil
 }
 
 // steps is about how many instructions a pattern is compiled to.

@@ -92,7 +92,7 @@ func (s *Session) wait(ctx context.Context, client, key string, q kmsg.Request, 
 	defer s.c.waits.begin(key, letGo)()
 	stays := false
 	resp, err := s.heard(ctx, client, q)(s.link.ask(ctx, s.c.draining, client, q, func(nc net.Conn, answered <-chan error) bool {
-		stays = !errors.Is(context.Cause(ctx), errLetGo) && s.c.left.stay(key, s.c.members.patience(key), nc, answered, s.c.draining, stop)
+		stays = !errors.Is(context.Cause(ctx), errLetGo) && s.c.left.stay(key, nc, answered, s.c.draining, stop)
 		return stays
 	}))
 	if !stays {
@@ -157,7 +157,7 @@ func (s *Session) joinMade(ctx context.Context, client string, q *kmsg.JoinGroup
 		if resp.ErrorCode == 0 {
 			s.c.members.joined(memberKey(q.Group, resp.MemberID), resp.Generation, *cmp.Or(resp.Protocol, new(string)))
 		}
-	case q.MemberID == "" && resp.ErrorCode != coordinatorNotAvailable: // after which kfake may have it
+	case resp.ErrorCode == unknownMemberID, q.MemberID == "" && resp.ErrorCode != coordinatorNotAvailable: // after which kfake may have it
 		s.c.members.drop(key)
 	}
 	return resp
@@ -170,12 +170,20 @@ func (s *Session) newcomer() string { return fmt.Sprintf("n%d", s.c.newcomers.Ad
 func (s *Session) sync(ctx context.Context, client string, q *kmsg.SyncGroupRequest) kmsg.Response {
 	key := memberKey(q.Group, q.MemberID)
 	s.c.members.touch(key, s.c.now())
+	waiting := func() {}
 	if len(q.GroupAssignment) > 0 {
 		if code, why := s.c.hold(q.Group, groupKey(q.Group), assigns(q)); code != 0 {
 			return Refuse(q, code, why)
 		}
+		asked := assigns(q)
+		asked.bytes *= 2 // the request here, and as kfake has it: a wait may go on when its connection is not there to be counted
+		if code, why := s.c.hold(q.Group, waitKey(key), asked); code != 0 {
+			return Refuse(q, code, why)
+		}
+		waiting = func() { s.c.members.drop(waitKey(key)) }
 	}
-	return unknownMember(s.wait(ctx, client, key, q, s.c.keepIn(q.Group, q.MemberID, q.InstanceID, q.Generation)))
+	keepsIn := s.c.keepIn(q.Group, q.MemberID, q.InstanceID, q.Generation)
+	return unknownMember(s.wait(ctx, client, key, q, func() { keepsIn(); waiting() }))
 }
 
 // leave lets members go.
@@ -199,6 +207,7 @@ func (s *Session) leave(ctx context.Context, client string, q *kmsg.LeaveGroupRe
 func (c *Coordinator) gone(key string) {
 	c.members.drop(key)
 	c.waits.letGo(key)
+	c.left.end(key)
 }
 
 // nobodyLeft is Kafka's answer to those that leave a group that does not exist: each is told that it is no member.
@@ -236,14 +245,12 @@ func (s *Session) makeClassic(ctx context.Context, client, group, protocolType s
 		return coordinatorNotAvailable
 	}
 	is := resp.(*kmsg.ConsumerGroupDescribeResponse).Groups
-	if len(is) != 1 || is[0].ErrorCode != 0 { // it is none
-		if !s.leftBy(ctx, client, group, protocolType) {
-			return 0
-		}
-		is = make([]kmsg.ConsumerGroupDescribeResponseGroup, 1)
-	}
-	if len(is[0].Members) > 0 {
+	of848 := len(is) == 1 && is[0].ErrorCode == 0
+	switch {
+	case of848 && len(is[0].Members) > 0:
 		return inconsistentGroupProtocol
+	case !of848 && !s.leftBy(ctx, client, group, protocolType):
+		return 0
 	}
 	del := kmsg.NewPtrDeleteGroupsRequest()
 	del.Version, del.Groups = 2, []string{group}
@@ -251,7 +258,10 @@ func (s *Session) makeClassic(ctx context.Context, client, group, protocolType s
 		return coordinatorNotAvailable
 	}
 	for _, g := range resp.(*kmsg.DeleteGroupsResponse).Groups {
-		if g.ErrorCode != 0 && g.ErrorCode != groupIDNotFound {
+		switch {
+		case g.ErrorCode == nonEmptyGroup && !of848: // another was let in meanwhile, who may be of the same type: kfake looks
+			return 0
+		case g.ErrorCode != 0 && g.ErrorCode != groupIDNotFound:
 			return inconsistentGroupProtocol // a member came back
 		}
 	}
@@ -288,6 +298,7 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 			return Refuse(q, invalidRegularExpression, err.Error())
 		}
 	}
+	known := s.c.members.has(memberKey(q.Group, q.MemberID))
 	key, code, why := s.holdSubscription(client, q, pattern)
 	if code != 0 {
 		return Refuse(q, code, why)
@@ -311,6 +322,9 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 		resp = do()
 	} else {
 		resp = s.turn(q, do)
+	}
+	if resp.ErrorCode == unknownMemberID || resp.ErrorCode != 0 && !known { // it is not in
+		s.c.members.drop(key)
 	}
 	if resp.MemberID != nil {
 		s.c.members.rename(key, memberKey(q.Group, *resp.MemberID))
@@ -341,6 +355,8 @@ func (s *Session) mayBeat(ctx context.Context, client string, q *kmsg.ConsumerGr
 		return invalidRequest, "a group has a name"
 	case q.ServerAssignor != nil && *q.ServerAssignor != "uniform" && *q.ServerAssignor != "range":
 		return unsupportedAssignor, "the assignors are uniform and range"
+	case q.MemberEpoch == epochAway && q.InstanceID == nil:
+		return invalidRequest, "only a static member may go and come back, and it says which it is"
 	case q.MemberEpoch == epochJoins && (q.Topics == nil || len(q.Topics) > 0):
 		return invalidRequest, "a member that joins owns no partitions, and says so"
 	case q.MemberEpoch != epochJoins && !s.exists(ctx, client, q.Group):
