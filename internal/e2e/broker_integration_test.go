@@ -162,6 +162,27 @@ func (b *broker) tiered(topic string) {
 	})
 }
 
+// checkpointed waits until the broker's file of high watermarks, which it writes every five seconds and not when it is killed, tells of all
+// records of a topic: what lies behind them is not known to be committed.
+func (b *broker) checkpointed(topic string, records int) {
+	b.t.Helper()
+	hammer.Eventually(b.t, time.Minute, func() bool {
+		text, err := os.ReadFile(filepath.Join(b.dir, "data", "replication-offset-checkpoint"))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		known := 0
+		for line := range strings.Lines(string(text)) {
+			var name string
+			var partition, offset int
+			if n, _ := fmt.Sscan(line, &name, &partition, &offset); n == 3 && name == topic {
+				known += offset
+			}
+		}
+		return known == records
+	})
+}
+
 // consume gives what Kafka's own consumer reads: partition, offset and value of each record.
 func (b *broker) consume(topic string, records int) map[string]string {
 	out := b.tool("org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", topic, "--from-beginning", "--max-messages", strconv.Itoa(records), "--timeout-ms", "60000",
@@ -200,6 +221,7 @@ func TestRealBroker(t *testing.T) {
 	b.produce("orders", records)
 	b.tiered("orders")
 	want["orders"] = b.consume("orders", records)
+	b.checkpointed("orders", records)
 	b.down("--kill")
 	compareAll(t, b, want, "topic made again, killed")
 }
