@@ -12,8 +12,8 @@ const (
 // pace spreads the beginnings of the reads that waited in the queue. A store that takes the same time for each ends at one
 // moment all reads that began at one moment, and the reads that take their places would again begin at one moment, for ever:
 // all cores are idle until all readers, the plugin and the clients want them for a millisecond or two, in which a local read
-// waits. Beginnings that are apart by half of a reader's share of a read's time stay apart by themselves, since as many reads
-// a second end as may begin, and hold nobody up after the first round.
+// waits. Beginnings that are apart by nine tenths of a reader's share of a read's time stay apart by themselves, since no more reads
+// a second end than may begin, and hold nobody up after the first rounds.
 //
 // The zero value is good. It is guarded by pool.mu.
 type pace struct {
@@ -22,7 +22,7 @@ type pace struct {
 }
 
 // gap is the time between two beginnings.
-func (p *pace) gap(threads int) time.Duration { return min(p.took/time.Duration(2*threads), paceMost) }
+func (p *pace) gap(threads int) time.Duration { return min(p.took*9/time.Duration(10*threads), paceMost) }
 
 // wait is how long from now the next read must not begin yet; 0: it may begin.
 func (p *pace) wait(now time.Time) time.Duration {

@@ -19,7 +19,7 @@ func TestPace(t *testing.T) {
 	}{
 		"nothing is known yet":   {0, 10, []time.Duration{0, 0, 0}},
 		"a fast store":           {200 * time.Microsecond, 10, []time.Duration{0, 0, 0, 0, 0}},
-		"30 ms":                  {30 * ms, 10, []time.Duration{0, 500 * time.Microsecond, 2 * ms, 3500 * time.Microsecond}},
+		"30 ms":                  {30 * ms, 10, []time.Duration{0, 1700 * time.Microsecond, 4400 * time.Microsecond, 7100 * time.Microsecond}},
 		"a slow store, few":      {2 * time.Second, 2, []time.Duration{0, 4 * ms, 9 * ms}},
 		"a slow store, very few": {2 * time.Second, 1, []time.Duration{0, 4 * ms}},
 	} {
