@@ -22,7 +22,9 @@ type pace struct {
 }
 
 // gap is the time between two beginnings.
-func (p *pace) gap(threads int) time.Duration { return min(p.took*9/time.Duration(10*threads), paceMost) }
+func (p *pace) gap(threads int) time.Duration {
+	return min(p.took*9/time.Duration(10*threads), paceMost)
+}
 
 // wait is how long from now the next read must not begin yet; 0: it may begin.
 func (p *pace) wait(now time.Time) time.Duration {
