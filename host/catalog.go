@@ -9,6 +9,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/epoch"
+	"github.com/rsmhost/rsmhost/host/finding"
 	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/locallog"
 	"github.com/rsmhost/rsmhost/host/reader"
@@ -53,6 +54,8 @@ type TopicPartition struct {
 	Offsets locality.Offsets
 	Local   *locallog.Log   // nil: no log directory holds it
 	Remote  *rlmm.Partition // nil: the metadata does not name it
+	// Findings is what the two tiers and the checkpoints say against each other. It does not change.
+	Findings []finding.Finding
 
 	mu      sync.Mutex // guards what follows
 	lineage epoch.Lineage

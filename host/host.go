@@ -5,13 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/budget"
+	"github.com/rsmhost/rsmhost/host/finding"
 	"github.com/rsmhost/rsmhost/host/grant"
 	"github.com/rsmhost/rsmhost/host/indexcache"
 	"github.com/rsmhost/rsmhost/host/locallog"
@@ -98,6 +98,7 @@ type Host struct {
 	calls   *counted       // store's; nil: none
 	nodeID  int32
 	watch   watch
+	met     finding.List // what reads met
 	looks   looks
 	sizes   sizes
 
@@ -156,7 +157,8 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 	}
 	h.indexes = indexes
 	h.reader = reader.New(reader.Options{Catalog: h.catalog, Store: h.store, Indexes: indexes, Policy: policy,
-		Threads: cfg.ReaderThreads, Pending: cfg.ReaderPending, Quota: cfg.Quota, Wait: cfg.RemoteWait, Memory: h.memory, Look: h.Look, Watch: h.watch.read})
+		Threads: cfg.ReaderThreads, Pending: cfg.ReaderPending, Quota: cfg.Quota, Wait: cfg.RemoteWait, Memory: h.memory,
+		Look: h.Look, Watch: h.watch.read, Report: h.foundByRead})
 	h.closers = append(h.closers, func() error { h.reader.Close(); return nil })
 	h.follow(cfg.RefreshInterval)
 	return nil
@@ -184,18 +186,6 @@ func (h *Host) openLogDirs(paths []string) (nodeID int32, err error) {
 		nodeID = 1
 	}
 	return nodeID, nil
-}
-
-// tellFindings logs what a broker would repair, of the logs that are not in an older view.
-func (h *Host) tellFindings(d, old *locallog.Dir) {
-	for _, l := range d.Logs() {
-		if old != nil && slices.Contains(old.Logs(), l) {
-			continue
-		}
-		for _, f := range l.Findings {
-			h.log.Warn("local log", "partition", l.ID.String(), "finding", f)
-		}
-	}
 }
 
 func (h *Host) closeLogDirs() error {

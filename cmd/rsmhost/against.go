@@ -49,11 +49,11 @@ func againstAction(c *cli.Context) (err error) {
 func bothHave(c *cli.Context, g *replay.Against) ([]int32, error) {
 	inA, err := g.A.Partitions(g.Topic)
 	if err != nil {
-		return nil, finding{err}
+		return nil, statusOne{err}
 	}
 	inB, err := g.B.Partitions(g.Topic)
 	if err != nil {
-		return nil, finding{err}
+		return nil, statusOne{err}
 	}
 	if c.IsSet("partition") {
 		one, err := onePartition(c, g.A, inA)
@@ -63,7 +63,7 @@ func bothHave(c *cli.Context, g *replay.Against) ([]int32, error) {
 		return one, err
 	}
 	if len(inA) != len(inB) {
-		return nil, finding{fmt.Errorf("%s: %s has %s, %s has %s", g.Topic, g.A.Address(), count(len(inA), "partition"), g.B.Address(), count(len(inB), "partition"))}
+		return nil, statusOne{fmt.Errorf("%s: %s has %s, %s has %s", g.Topic, g.A.Address(), count(len(inA), "partition"), g.B.Address(), count(len(inB), "partition"))}
 	}
 	return inA, nil
 }
@@ -85,7 +85,7 @@ func comparePartitions(ctx context.Context, w io.Writer, g *replay.Against, part
 	}
 	fmt.Fprintf(w, "%d equal, %d different\n", len(partitions)-different, different)
 	if different > 0 {
-		return finding{}
+		return statusOne{}
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ type stream struct {
 func (s *stream) run(c *cli.Context, from int64) error {
 	p, err := s.host.Partition(c.Context, s.topic, s.partition)
 	if err != nil {
-		return finding{err}
+		return statusOne{err}
 	}
 	if from < 0 {
 		from = p.Offsets.LogStart
@@ -103,7 +103,7 @@ func (s *stream) nothing(c *cli.Context, from, end int64) error {
 	if !c.Bool("kafka-exact") {
 		return nil
 	}
-	return finding{abi.Errorf("cat", fmt.Sprintf("%s-%d", s.topic.Name, s.partition), abi.Internal,
+	return statusOne{abi.Errorf("cat", fmt.Sprintf("%s-%d", s.topic.Name, s.partition), abi.Internal,
 		"no record and no error at offset %d, below the end at %d: a consumer of Kafka's would hang here (KAFKA-16088)", from, end)}
 }
 
@@ -117,14 +117,14 @@ func (s *stream) fetch(c *cli.Context, from int64) (next int64, err error) {
 	defer resp.Release()
 	p := &resp.Partitions[0]
 	if p.Err != nil {
-		return 0, finding{fmt.Errorf("request %s: %w", id, p.Err)}
+		return 0, statusOne{fmt.Errorf("request %s: %w", id, p.Err)}
 	}
 	records, next, err := host.Consume(p, from, s.iso)
 	if werr := s.write(p, records); werr != nil {
 		return 0, werr
 	}
 	if err != nil {
-		return 0, finding{fmt.Errorf("request %s: %w", id, err)}
+		return 0, statusOne{fmt.Errorf("request %s: %w", id, err)}
 	}
 	s.late = p.Late
 	return next, nil

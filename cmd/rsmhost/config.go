@@ -56,19 +56,18 @@ func configCheck(c *cli.Context) (err error) {
 	defer cancel()
 	h, conf, err := openHost(c, true)
 	if err != nil {
-		return finding{err}
+		return statusOne{err}
 	}
 	defer closing(h, &err)
 	who, err := openAccess(conf, logger(c.App.ErrWriter, conf))
 	if err != nil {
-		return finding{err}
+		return statusOne{err}
 	}
 	w := c.App.Writer
-	var damaged error
 	if r := h.Report(); r != nil {
 		state := "good"
 		if len(r.Problems) > 0 {
-			state, damaged = "damaged", finding{fmt.Errorf("metadata passed over: %s, the first of which is %s", count(len(r.Problems), "problem"), r.Problems[0])}
+			state = "damaged"
 		}
 		fmt.Fprintf(w, "metadata  %s: %s in %s, %d dropped, %s\n", state, count(r.Records, "record"), count(r.Partitions, "partition"), r.Dropped, count(len(r.Problems), "problem"))
 	}
@@ -83,10 +82,10 @@ func configCheck(c *cli.Context) (err error) {
 		case abi.Unsupported:
 			fmt.Fprintf(w, "plugin    good: %s, which has no self-test\n", p.File())
 		default:
-			return finding{err}
+			return statusOne{err}
 		}
 	}
-	return damaged
+	return wholeHost(h)
 }
 
 // demands says what serve asks of clients; empty: nothing.

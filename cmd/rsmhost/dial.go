@@ -31,7 +31,7 @@ func dialServer(c *cli.Context, server string) (*replay.Client, error) {
 func onePartition(c *cli.Context, server *replay.Client, has []int32) ([]int32, error) {
 	p := int32(c.Int("partition"))
 	if !slices.Contains(has, p) {
-		return nil, finding{abi.Errorf("find partition", fmt.Sprintf("%s-%d", c.String("topic"), p), abi.NotFound, "%s has the partitions %v", server.Address(), has)}
+		return nil, statusOne{abi.Errorf("find partition", fmt.Sprintf("%s-%d", c.String("topic"), p), abi.NotFound, "%s has the partitions %v", server.Address(), has)}
 	}
 	return []int32{p}, nil
 }

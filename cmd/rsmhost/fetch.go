@@ -79,7 +79,10 @@ func fetchAction(c *cli.Context) (err error) {
 		return err
 	}
 	f.maxBytes = min(c.Int64("max-bytes"), conf.MaxBytes())
-	return f.run(c)
+	if err := f.run(c); err != nil {
+		return err
+	}
+	return whole(h, f.topic.Name, []int32{f.partition})
 }
 
 // fetch is one fetch of the command line.
@@ -97,7 +100,7 @@ type fetch struct {
 func newFetch(c *cli.Context, h *host.Host, iso locality.Isolation) (*fetch, error) {
 	t, err := h.Topic(c.String("topic"))
 	if err != nil {
-		return nil, finding{err}
+		return nil, statusOne{err}
 	}
 	f := &fetch{host: h, topic: t, partition: int32(c.Int("partition")), iso: iso, id: requestID()}
 	if f.offset, err = f.parseOffset(c, c.String("offset")); err != nil {
@@ -126,7 +129,7 @@ func (f *fetch) parseOffset(c *cli.Context, s string) (int64, error) {
 	}
 	p, err := f.host.Partition(c.Context, f.topic, f.partition)
 	if err != nil {
-		return 0, finding{err}
+		return 0, statusOne{err}
 	}
 	if s == "earliest" {
 		return p.Offsets.LogStart, nil
@@ -152,10 +155,10 @@ func (f *fetch) run(c *cli.Context) error {
 		return err
 	}
 	if p.Err != nil {
-		return finding{fmt.Errorf("request %s: %w", f.id, p.Err)}
+		return statusOne{fmt.Errorf("request %s: %w", f.id, p.Err)}
 	}
 	if decodeErr != nil {
-		return finding{fmt.Errorf("request %s: %w", f.id, decodeErr)}
+		return statusOne{fmt.Errorf("request %s: %w", f.id, decodeErr)}
 	}
 	return nil
 }

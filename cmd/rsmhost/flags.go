@@ -195,9 +195,13 @@ func onTopic(c *cli.Context, withPlugin bool, run func(*host.Host, *host.Topic, 
 	defer closing(h, &err)
 	t, err := h.Topic(c.String("topic"))
 	if err != nil {
-		return finding{err}
+		return statusOne{err}
 	}
-	return run(h, t, partitions(c, t))
+	numbers := partitions(c, t)
+	if err := run(h, t, numbers); err != nil {
+		return err
+	}
+	return whole(h, t.Name, numbers)
 }
 
 // partitions gives the partitions that -p names, or all of the topic.

@@ -21,17 +21,17 @@ const (
 	exitUsage   = 2 // wrong usage, or it could not look
 )
 
-// finding is an error with which a command did what it was asked for. An empty one was already printed.
-type finding struct{ err error }
+// statusOne is an error with which a command did what it was asked for. An empty one was already printed.
+type statusOne struct{ err error }
 
-func (f finding) Error() string {
+func (f statusOne) Error() string {
 	if f.err == nil {
 		return ""
 	}
 	return f.err.Error()
 }
 
-func (f finding) Unwrap() error { return f.err }
+func (f statusOne) Unwrap() error { return f.err }
 
 func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 
@@ -47,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func report(stderr io.Writer, err error) int {
-	var f finding
+	var f statusOne
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE):
 		return exitGood

@@ -135,7 +135,7 @@ func writeOffsets(c *cli.Context, docs []offsetDoc) error {
 		err = writeTable(c.App.Writer, []string{"PARTITION", "WHAT", "OFFSET", "TIMESTAMP", "LEADER EPOCH"}, rows)
 	}
 	if err == nil && failed != nil {
-		return finding{failed}
+		return statusOne{failed}
 	}
 	return err
 }
@@ -167,12 +167,12 @@ func writeEpochs(ctx context.Context, c *cli.Context, h *host.Host, t *host.Topi
 	for _, n := range numbers {
 		p, err := h.Partition(ctx, t, n)
 		if err != nil {
-			return finding{err}
+			return statusOne{err}
 		}
 		for _, e := range p.Lineage.Entries() {
 			end := h.OffsetForLeaderEpoch(ctx, &reader.EpochRequest{Topic: t.Name, TopicID: t.ID, Partition: n, LeaderEpoch: e.Epoch, CurrentLeaderEpoch: epoch.Undefined})
 			if end.Err != nil {
-				return finding{end.Err}
+				return statusOne{end.Err}
 			}
 			docs = append(docs, epochEndDoc{t.Name, n, e.Epoch, e.StartOffset, end.EndOffset})
 			rows = append(rows, []string{fmt.Sprintf("%s-%d", t.Name, n), fmt.Sprint(e.Epoch), offsetRange(e.StartOffset, end.EndOffset)})

@@ -48,7 +48,7 @@ func recordAction(c *cli.Context) (err error) {
 	defer closing(client, &err)
 	partitions, err := client.Partitions(topic)
 	if err != nil {
-		return finding{err}
+		return statusOne{err}
 	}
 	if c.IsSet("partition") {
 		if partitions, err = onePartition(c, client, partitions); err != nil {

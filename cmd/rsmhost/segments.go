@@ -79,7 +79,7 @@ func segmentsAction(c *cli.Context) error {
 			i := slices.IndexFunc(t.Partitions, func(p *host.TopicPartition) bool { return p.ID.Partition == n })
 			if i < 0 {
 				_, err := h.Partition(c.Context, t, n)
-				return finding{err}
+				return statusOne{err}
 			}
 			docs = append(docs, newSegmentsDoc(t.Partitions[i]))
 		}
@@ -104,7 +104,7 @@ func writeSegments(c *cli.Context, docs []segmentsDoc) error {
 		}
 	}
 	if gaps > 0 {
-		return finding{abi.Errorf("segments", c.String("topic"), abi.NotFound, "%s in the remote tier", count(gaps, "gap"))}
+		return statusOne{abi.Errorf("segments", c.String("topic"), abi.NotFound, "%s in the remote tier", count(gaps, "gap"))}
 	}
 	return nil
 }

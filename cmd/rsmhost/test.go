@@ -82,7 +82,7 @@ func testAction(c *cli.Context) (err error) {
 	fmt.Fprintf(c.App.Writer, "%d passed, %d failed\n", t.passed, t.failed)
 	switch {
 	case t.failed > 0:
-		return finding{}
+		return statusOne{}
 	case t.passed == 0:
 		return abi.Errorf("test", "", abi.Invalid, "the files hold no case")
 	}

@@ -62,9 +62,14 @@ func topicsAction(c *cli.Context) (err error) {
 		docs = append(docs, d)
 	}
 	if c.String("output") == "json" {
-		return writeJSON(c.App.Writer, docs)
+		err = writeJSON(c.App.Writer, docs)
+	} else {
+		err = writeTable(c.App.Writer, []string{"PARTITION", "OFFSETS", "HIGH WATERMARK", "LOCAL FROM", "REMOTE", "LOCAL", "NOTE"}, topicRows(docs))
 	}
-	return writeTable(c.App.Writer, []string{"PARTITION", "OFFSETS", "HIGH WATERMARK", "LOCAL FROM", "REMOTE", "LOCAL", "NOTE"}, topicRows(docs))
+	if err != nil {
+		return err
+	}
+	return wholeHost(h)
 }
 
 func newTopicPartitionDoc(p *host.TopicPartition) topicPartitionDoc {

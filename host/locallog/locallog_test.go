@@ -175,7 +175,7 @@ func TestRecovery(t *testing.T) {
 			if l.LogEnd != tt.end || l.HighWatermark != tt.hw || l.LastStable != tt.hw {
 				t.Errorf("log end %d, high watermark %d, last stable %d, want %d, %d", l.LogEnd, l.HighWatermark, l.LastStable, tt.end, tt.hw)
 			}
-			if text := strings.Join(l.Findings, "; "); (text == "") != (tt.finding == "") || !strings.Contains(text, tt.finding) {
+			if text := findingText(l); (text == "") != (tt.finding == "") || !strings.Contains(text, tt.finding) {
 				t.Errorf("findings %q, want %q", text, tt.finding)
 			}
 			everyOffset(t, l)
@@ -253,7 +253,7 @@ func TestCleanShutdown(t *testing.T) {
 func TestBadTransactionIndex(t *testing.T) {
 	entry := kafkabytes.AppendAborted(nil, format.AbortedTxn{ProducerID: 1, FirstOffset: 3, LastOffset: 15, LastStableOffset: 16})
 	cut := find(t, openDir(t, writeTwo(t, map[string][]byte{first(".txnindex"): entry[:30]})), "t", 0)
-	if text := strings.Join(cut.Findings, "; "); !strings.Contains(text, ".txnindex") || !strings.Contains(text, "made anew") {
+	if text := findingText(cut); !strings.Contains(text, ".txnindex") || !strings.Contains(text, "made anew") {
 		t.Errorf("a cut index: findings %q", text)
 	}
 	l := find(t, openDir(t, writeTwo(t, map[string][]byte{first(".txnindex"): entry})), "t", 0)
@@ -401,4 +401,13 @@ func TestEmptyLog(t *testing.T) {
 	if _, ok, err := l.Find(0, 7); ok || err != nil {
 		t.Errorf("found something: %v", err)
 	}
+}
+
+// findingText is all findings of a log on one line.
+func findingText(l *Log) string {
+	var all []string
+	for _, f := range l.Findings {
+		all = append(all, f.String())
+	}
+	return strings.Join(all, "; ")
 }

@@ -2,13 +2,13 @@ package locallog
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sort"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/epoch"
+	"github.com/rsmhost/rsmhost/host/finding"
 	"github.com/rsmhost/rsmhost/host/format"
 )
 
@@ -20,7 +20,7 @@ type Log struct {
 	HighWatermark int64 // exclusive; the checkpoint's, never above LogEnd
 	LastStable    int64 // exclusive
 	Lineage       epoch.Lineage
-	Findings      []string // what a broker would repair on start
+	Findings      []finding.Finding // what is wrong or missing, and what a broker would repair on start
 
 	logStart    int64 // of the checkpoint
 	hasLogStart bool
@@ -73,14 +73,23 @@ func describeLog(path, topic string, partition int32) (*Log, error) {
 	l.ID.TopicID = id
 	epochs, err := readFile(path, "leader-epoch-checkpoint", format.ParseLeaderEpochs)
 	if err != nil {
-		l.find("leader-epoch-checkpoint: %v; taken as empty", err)
+		l.note(filepath.Join(path, "leader-epoch-checkpoint"), "%v; taken as empty", err)
 	}
 	l.Lineage = epoch.Of(epochs)
 	return l, nil
 }
 
-func (l *Log) find(format string, args ...any) {
-	l.Findings = append(l.Findings, fmt.Sprintf(format, args...))
+// note adds a finding about one of the log's files.
+func (l *Log) note(path, format string, args ...any) {
+	f := finding.Of(l.ID, finding.Unknown, format, args...)
+	f.Path = path
+	l.Findings = append(l.Findings, f)
+}
+
+// noteRepaired is note, of what a broker would repair on start, and what is repaired here in memory.
+func (l *Log) noteRepaired(path, format string, args ...any) {
+	l.note(path, format, args...)
+	l.Findings[len(l.Findings)-1].Repaired = true
 }
 
 // list finds the segments and snapshots by their names.
@@ -144,7 +153,7 @@ func (l *Log) key() format.CheckpointKey {
 
 func (l *Log) tellTorn(e end) {
 	if e.torn != nil {
-		l.find("%s: torn at byte %d: %v; what follows is left out", l.segments[len(l.segments)-1].path, e.position, e.torn)
+		l.noteRepaired(l.segments[len(l.segments)-1].path, "torn at byte %d: %v; what follows is left out", e.position, e.torn)
 	}
 }
 

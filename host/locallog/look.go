@@ -152,7 +152,7 @@ func (l *Log) advance(longer []*Segment) error {
 			return err
 		}
 		if torn != nil {
-			l.find("%s: torn at byte %d: %v; what follows is left out", s.path, s.Size, torn)
+			l.noteRepaired(s.path, "torn at byte %d: %v; what follows is left out", s.Size, torn)
 			return nil
 		}
 	}

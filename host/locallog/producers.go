@@ -84,7 +84,7 @@ func (l *Log) producersAt(offset int64) (producers, int64, error) {
 				return nil, 0, err
 			}
 			if !(empty && i == len(l.snapshots)-1) { // else a broker has made the file, and not yet written it
-				l.find("%s: %v; an older one is used", filepath.Join(l.Path, name), err)
+				l.noteRepaired(filepath.Join(l.Path, name), "%v; an older one is used", err)
 			}
 			continue
 		}

@@ -15,7 +15,7 @@ func (l *Log) rebuildIndexes(clean bool) error {
 		last := i == len(l.segments)-1
 		if s.rebuild.index != nil || last && !clean {
 			if s.rebuild.index != nil {
-				l.find("%s: %v; made anew in memory", s.beside(".index"), s.rebuild.index)
+				l.noteRepaired(s.beside(".index"), "%v; made anew in memory", s.rebuild.index)
 			}
 			if err := s.rebuildIndex(); err != nil {
 				return err
@@ -23,7 +23,7 @@ func (l *Log) rebuildIndexes(clean bool) error {
 		}
 		if s.rebuild.txns != nil || last && !clean {
 			if s.rebuild.txns != nil {
-				l.find("%s: %v; made anew in memory", s.beside(".txnindex"), s.rebuild.txns)
+				l.noteRepaired(s.beside(".txnindex"), "%v; made anew in memory", s.rebuild.txns)
 			}
 			if err := l.rebuildAborted(s, l.next(i)); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/budget"
+	"github.com/rsmhost/rsmhost/host/finding"
 	"github.com/rsmhost/rsmhost/host/indexcache"
 	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/trace"
@@ -38,6 +39,7 @@ type Reader struct {
 	buffers *budget.Pool
 	counts  counts
 	watch   func(Watched) // nil: nobody watches
+	report  func(finding.Finding)
 }
 
 // Options of a Reader.
@@ -54,6 +56,9 @@ type Options struct {
 	Wait time.Duration
 	// Watch is told of each partition's read that has no trace of its own, by whoever reads. nil: nobody is told.
 	Watch func(Watched)
+	// Report is told of what a read met that is wrong and no reason to fail, by whoever reads; of the same thing again and
+	// again. nil: nobody is told.
+	Report func(finding.Finding)
 	// Look looks at metadata and log directories again: a read that finds an object gone asks for it, since retention may
 	// have deleted the object. nil: nothing can be looked at again.
 	Look func(ctx context.Context) error
@@ -67,7 +72,10 @@ func New(o Options) *Reader {
 		o.Memory = budget.New(0)
 	}
 	r := &Reader{catalog: o.Catalog, store: o.Store, indexes: o.Indexes, policy: o.Policy, pool: newPool(o.Threads, o.Pending),
-		quota: newQuota(o.Quota, nil), look: o.Look, buffers: o.Memory, watch: o.Watch}
+		quota: newQuota(o.Quota, nil), look: o.Look, buffers: o.Memory, watch: o.Watch, report: o.Report}
+	if r.report == nil {
+		r.report = func(finding.Finding) {}
+	}
 	r.wait.Store(int64(max(0, o.Wait)))
 	r.buffers.OnShortage(r.late.shed)
 	return r
@@ -238,11 +246,18 @@ func holds(o locality.Offsets) string {
 	return fmt.Sprintf("holds %d to %d", o.LogStart, o.LogEnd-1)
 }
 
+// found adds to a partition's answer what is wrong, and tells of it.
+func (r *Reader) found(rd *read, f finding.Finding) {
+	rd.out.Findings = append(rd.out.Findings, f)
+	r.report(f)
+}
+
 // fail turns a partition's answer into an error.
 func (r *Reader) fail(rd *read, err error) {
 	rd.acc.release()
 	*rd.out = PartitionData{Topic: rd.out.Topic, TopicID: rd.out.TopicID, Partition: rd.out.Partition,
-		Code: r.policy.code(err, rd.ans.Where == locality.Remote), Err: err, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1}
+		Findings: rd.out.Findings,
+		Code:     r.policy.code(err, rd.ans.Where == locality.Remote), Err: err, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1}
 }
 
 // goOn spends what is left of the request's budget, after each partition got what a broker would have given it, on local

@@ -68,6 +68,7 @@ func (r *Reader) job(ctx context.Context, client string, rd *read) *job {
 	r.counts.topic(rd.part).requests.Add(1)
 	j := &job{read: *rd, out: *rd.out, done: make(chan struct{}), began: time.Now()}
 	j.read.out, j.read.tr = &j.out, rd.tr.Fork()
+	j.out.Findings = nil // those of the request stay with it
 	j.read.files = false // what comes behind the remote tier lies in the same buffer
 	jctx := r.detach(ctx, j)
 	r.late.wg.Go(func() {
@@ -192,6 +193,7 @@ func (r *Reader) giveWay() {
 // adopt makes a job's result the partition's.
 func (r *Reader) adopt(ctx context.Context, rd *read, j *job) {
 	rd.tr.Join(j.read.tr)
+	rd.out.Findings = append(rd.out.Findings, j.out.Findings...)
 	j.read.tr = nil
 	if j.err != nil {
 		j.read.acc.release()

@@ -7,6 +7,7 @@ import (
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/budget"
 	"github.com/rsmhost/rsmhost/host/epoch"
+	"github.com/rsmhost/rsmhost/host/finding"
 	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/locallog"
 	"github.com/rsmhost/rsmhost/host/rlmm"
@@ -83,6 +84,7 @@ type PartitionData struct {
 	Remote           bool                 // the remote tier was asked
 	Spent            bool                 // the remote read took what others may want, and found nothing: they come before it in the next request
 	Records          []byte               // batches; the first may begin below the offset, the last may be cut (Policy)
+	Findings         []finding.Finding    // what the read met that is wrong, and no reason to fail
 	Files            []locallog.Stretch   // the same, where FetchRequest.Files is set and they lie in the local tier; Records is nil then
 
 	buf *budget.Buffer // behind Records

@@ -41,6 +41,7 @@ type Problem struct {
 	Path   string
 	Offset int64 // of the record, -1: not known
 	What   error
+	Drop   bool // an event that Kafka drops as well: nothing is lost
 }
 
 func (p Problem) String() string {
@@ -58,7 +59,7 @@ func (r *Report) add(o *Report) {
 
 func (r *Report) note(path string, offset int64, what error) {
 	if len(r.Problems) < maxProblems {
-		r.Problems = append(r.Problems, Problem{path, offset, what})
+		r.Problems = append(r.Problems, Problem{path, offset, what, errors.As(what, new(dropped))})
 	}
 }
 

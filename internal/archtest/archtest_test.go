@@ -28,6 +28,7 @@ const imports = `
 	abi < host/access < host/server    abi < host/server/fetchsession < host/server
 	std < internal/archtest, internal/hammer, internal/golden, internal/modulecache, internal/gobuild, internal/randomops, internal/certificates    host/format < internal/kafkabytes < internal/memrsm
 	std < internal/planted < host/rlmm, host/reader
+	abi < host/finding < host/trace, host/budget, host/grant
 	std < host/tally < host/trace, host/budget, host/grant    std < host/admin < cmd/...    host/server < host/metrics < cmd/..., internal/e2e
 `
 

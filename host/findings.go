@@ -1,0 +1,81 @@
+package host
+
+import (
+	"slices"
+
+	"github.com/rsmhost/rsmhost/host/finding"
+	"github.com/rsmhost/rsmhost/host/locallog"
+	"github.com/rsmhost/rsmhost/host/rlmm"
+)
+
+// Findings is all that is known now to be wrong or missing in what this Host reads: what the last look at the metadata and
+// the log directories found, what the two say of each other, and what reads met, in this order. It is safe for concurrent use.
+func (h *Host) Findings() []finding.Finding {
+	h.looking.Lock()
+	all := h.standingLocked()
+	h.looking.Unlock()
+	met, _ := h.met.All()
+	for _, f := range met {
+		if !slices.Contains(all, f) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// standingLocked is the findings of the last look; looking is held.
+func (h *Host) standingLocked() []finding.Finding {
+	var all []finding.Finding
+	if h.meta != nil {
+		total := h.meta.Total()
+		for _, p := range total.Problems {
+			all = append(all, problemFinding(p))
+		}
+	}
+	for _, d := range h.dirs {
+		all = append(all, logFindings(d, nil)...)
+	}
+	for _, t := range h.catalog.Load().list() {
+		for _, p := range t.Partitions {
+			all = append(all, p.Findings...)
+		}
+	}
+	return all
+}
+
+// problemFinding is a finding about a file of the metadata topic. An event that a broker would drop as well changes nothing.
+func problemFinding(p rlmm.Problem) finding.Finding {
+	f := finding.At(p.Path, "%v", p.What)
+	f.Offset = p.Offset
+	f.Repaired = p.Drop
+	return f
+}
+
+// logFindings is the findings about a log directory, without those of logs that are in an older view.
+func logFindings(d, old *locallog.Dir) []finding.Finding {
+	var all []finding.Finding
+	for _, l := range d.Logs() {
+		if old == nil || !slices.Contains(old.Logs(), l) {
+			all = append(all, l.Findings...)
+		}
+	}
+	return all
+}
+
+// tellFindings logs what is wrong with a log directory, of the logs that are not in an older view.
+func (h *Host) tellFindings(d, old *locallog.Dir) {
+	for _, f := range logFindings(d, old) {
+		h.tellFinding("local log", f)
+	}
+}
+
+func (h *Host) tellFinding(where string, f finding.Finding) {
+	h.log.Warn(where, "finding", f.String(), "repaired", f.Repaired)
+}
+
+// foundByRead takes in what a read met. Each thing is logged once.
+func (h *Host) foundByRead(f finding.Finding) {
+	if h.met.Add(f) {
+		h.tellFinding("read", f)
+	}
+}
