@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -63,8 +62,8 @@ func (m may) topicID(op access.Operation, id abi.UUID) bool {
 	if m.everything() {
 		return true
 	}
-	t, ok := m.c.s.host.Incarnation(id)
-	return !ok || m.topic(op, t.Name)
+	t := m.c.s.identified(id)
+	return t == nil || m.topic(op, t.Name)
 }
 
 // named is topic or topicID, by what a request has.
@@ -89,72 +88,3 @@ func (m may) topics(all []*host.Topic) []*host.Topic {
 	return out
 }
 
-// fetch reads what the client may read, and answers the rest with an error in its place.
-func (m may) fetch(ctx context.Context, ask *reader.FetchRequest) *reader.FetchResponse {
-	if m.everything() {
-		return m.c.s.host.Fetch(ctx, ask)
-	}
-	good, part := make([]bool, len(ask.Partitions)), *ask
-	part.Partitions = nil
-	for i := range ask.Partitions {
-		p := &ask.Partitions[i]
-		if was := i - 1; i > 0 && ask.Partitions[was].Topic == p.Topic && ask.Partitions[was].TopicID == p.TopicID {
-			good[i] = good[was] // clients name a topic's partitions one after the other
-		} else {
-			good[i] = m.named(access.Read, p.Topic, p.TopicID)
-		}
-		if good[i] {
-			part.Partitions = append(part.Partitions, *p)
-		}
-	}
-	data := m.c.s.host.Fetch(ctx, &part)
-	if len(part.Partitions) == len(ask.Partitions) {
-		return data
-	}
-	out := make([]reader.PartitionData, len(ask.Partitions))
-	for i, next := 0, 0; i < len(out); i++ {
-		if good[i] {
-			out[i] = data.Partitions[next]
-			next++
-			continue
-		}
-		p := &ask.Partitions[i]
-		out[i] = reader.PartitionData{Topic: p.Topic, TopicID: p.TopicID, Partition: p.Partition, Code: topicDenied, Err: errTopicDenied,
-			HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, Aborted: []reader.AbortedTransaction{}}
-	}
-	data.Partitions = out
-	return data
-}
-
-// listOffsets is fetch for offsets.
-func (m may) listOffsets(ctx context.Context, ask *reader.ListOffsetsRequest) []reader.OffsetData {
-	if m.everything() {
-		return m.c.s.host.ListOffsets(ctx, ask)
-	}
-	good, part := make([]bool, len(ask.Partitions)), *ask
-	part.Partitions = nil
-	for i := range ask.Partitions {
-		if good[i] = m.topic(access.Describe, ask.Partitions[i].Topic); good[i] {
-			part.Partitions = append(part.Partitions, ask.Partitions[i])
-		}
-	}
-	found := m.c.s.host.ListOffsets(ctx, &part)
-	out := make([]reader.OffsetData, len(ask.Partitions))
-	for i := range out {
-		if good[i] {
-			out[i], found = found[0], found[1:]
-			continue
-		}
-		p := &ask.Partitions[i]
-		out[i] = reader.OffsetData{Topic: p.Topic, Partition: p.Partition, Code: topicDenied, Offset: -1, Timestamp: -1, LeaderEpoch: -1}
-	}
-	return out
-}
-
-// epochEnd is fetch for the end of an epoch.
-func (m may) epochEnd(ctx context.Context, ask *reader.EpochRequest) reader.EpochEnd {
-	if !m.topic(access.Describe, ask.Topic) {
-		return reader.EpochEnd{Code: topicDenied, LeaderEpoch: -1, EndOffset: -1}
-	}
-	return m.c.s.host.OffsetForLeaderEpoch(ctx, ask)
-}

@@ -105,7 +105,7 @@ func describeLogDirs(_ context.Context, c *conn, req *request, q *kmsg.DescribeL
 		dir := kmsg.NewDescribeLogDirsResponseDir()
 		dir.Dir, dir.TotalBytes, dir.UsableBytes = d.Path, -1, -1
 		for _, p := range d.Partitions {
-			if q.Topics != nil && !wanted[topicPartition{p.Topic, p.Partition}] { // null is all
+			if q.Topics != nil && !wanted[topicPartition{p.Topic, p.Partition}] || c.s.named(p.Topic) == nil { // null is all
 				continue
 			}
 			if n := len(dir.Topics); n == 0 || dir.Topics[n-1].Topic != p.Topic {

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -12,23 +11,6 @@ import (
 	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/format"
 )
-
-// topics are those that names mean, by name.
-func (s *Server) topics() []*host.Topic {
-	return slices.DeleteFunc(s.host.Topics(), func(t *host.Topic) bool { return !t.Visible() })
-}
-
-// named finds the topic that a name means. An "@" in it is not for clients.
-func (s *Server) named(name string) *host.Topic {
-	if strings.Contains(name, "@") {
-		return nil
-	}
-	t, err := s.host.Topic(name)
-	if err != nil || !t.Visible() {
-		return nil
-	}
-	return t
-}
 
 func internal(name string) bool {
 	return name == "__consumer_offsets" || name == "__transaction_state" || name == "__share_group_state"
@@ -69,7 +51,7 @@ func (m may) find(q *kmsg.MetadataRequestTopic) kmsg.MetadataResponseTopic {
 			missing.ErrorCode = topicAuthorizationFailed // and no name, as a broker does it
 			return missing
 		}
-		if t, ok := s.host.Incarnation(q.TopicID); ok {
+		if t := s.identified(q.TopicID); t != nil {
 			return s.describe(t)
 		}
 		missing.ErrorCode = unknownTopicID

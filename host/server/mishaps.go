@@ -72,7 +72,7 @@ func (s *Server) nameOf(key *fetchsession.Key) string {
 	if key.Topic != "" {
 		return key.Topic
 	}
-	if t, ok := s.host.Incarnation(key.ID); ok {
+	if t := s.identified(key.ID); t != nil {
 		return t.Name
 	}
 	return key.ID.String()
