@@ -26,7 +26,7 @@ const imports = `
 	abi, abi/packing < abi/conformance < cmd/...    abi/sdk < cmd/..., examples/...    host/plugin/wasm < internal/tools/...
 
 	abi < host/access < host/server    abi < host/server/fetchsession < host/server
-	std < internal/archtest, internal/hammer, internal/golden, internal/modulecache, internal/gobuild, internal/randomops, internal/certificates    host/format < internal/kafkabytes < internal/memrsm
+	std < internal/archtest, internal/hammer, internal/golden, internal/modulecache, internal/gobuild, internal/randomops, internal/damage, internal/certificates    host/format < internal/kafkabytes < internal/memrsm
 	std < internal/planted < host/rlmm, host/reader
 	abi < host/finding < host/trace, host/budget, host/grant
 	std < host/tally < host/trace, host/budget, host/grant    std < host/admin < cmd/...    host/server < host/metrics < cmd/..., internal/e2e
@@ -39,6 +39,7 @@ var testHelpers = []string{"internal/hammer", "internal/golden", "internal/kafka
 var testImports = map[string][]string{
 	"internal/e2e":            {"*"}, // the only tests that see host and plugins together
 	"internal/randomops":      {"*"}, // likewise
+	"internal/damage":         {"*"}, // likewise
 	"plugins/localfs":         {"abi/conformance"},
 	"plugins/s3":              {"abi/conformance"},
 	"plugins/gcs":             {"abi/conformance"},
