@@ -15,8 +15,8 @@
 //
 // # Concurrency
 //
-// A Pool is safe for concurrent use, and so is a Lease; a Buffer belongs to whoever got it. Lock order: a Pool's lock comes
-// last. It is not held while a cache is asked to shrink.
+// A Pool is safe for concurrent use, and so is a Lease; a Buffer belongs to whoever got it. Lock order: a Share's lock, then the
+// Pool's, which comes last. It is not held while a cache is asked to shrink.
 package budget
 
 import (
@@ -121,6 +121,25 @@ func (p *Pool) Unreserve(n int64) {
 	defer p.mu.Unlock()
 	p.addLocked(-n)
 	p.serveLocked()
+}
+
+// count counts n bytes that a Share hands out, or -n that it has again. Leases and caches see them as in use.
+func (p *Pool) count(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.addLocked(n); n < 0 {
+		p.serveLocked()
+	}
+}
+
+// giveWay asks the caches for what is in use above the limit since a Share handed it out.
+func (p *Pool) giveWay() {
+	p.mu.Lock()
+	over := p.used - p.limit
+	p.mu.Unlock()
+	if p.limit > 0 && over > 0 {
+		p.shrink(over)
+	}
 }
 
 // acquire takes n bytes for l. An error is DEADLINE or CANCELLED, and nothing was taken.
