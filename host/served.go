@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/budget"
 	"github.com/rsmhost/rsmhost/host/epoch"
 )
 
@@ -24,6 +25,9 @@ func (h *Host) ClusterID() string {
 	return ""
 }
 
+// Memory is the budget that reads and caches take from, for who serves the Host: what it keeps itself counts there.
+func (h *Host) Memory() *budget.Pool { return h.memory }
+
 // OnMemoryShortage has shed called when a fetch has to wait for n bytes of memory, by the goroutine that waits: what holds
 // the records of answers that nobody takes lets go of them. It can't be taken back.
 func (h *Host) OnMemoryShortage(shed func(n int64)) { h.memory.OnShortage(shed) }
@@ -38,6 +42,12 @@ func (h *Host) Changed() <-chan struct{} { return h.catalog.wait() }
 // Incarnation finds a topic by its id alone.
 func (h *Host) Incarnation(id abi.UUID) (*Topic, bool) {
 	t, ok := h.catalog.Load().byID[id]
+	return t, ok
+}
+
+// Named finds the topic that a name means.
+func (h *Host) Named(name string) (*Topic, bool) {
+	t, ok := h.catalog.Load().topics[name]
 	return t, ok
 }
 

@@ -20,7 +20,7 @@ import (
 const (
 	// earlyMax bounds a request of a client that has not proved who it is yet: it takes nothing of MaxQueuedBytes. The longest
 	// token is 4 KiB.
-	earlyMax = smallMax
+	earlyMax = 32 << 10
 	// earlyRequests is how many it may send. A client needs four or five: it asks for versions, and tries a mechanism.
 	earlyRequests = 20
 	// failedDelay is connection.failed.authentication.delay.ms: who guesses passwords waits for each.
@@ -57,7 +57,7 @@ func (c *conn) enter(ctx context.Context) error {
 			return err
 		}
 		if in.failed != nil {
-			return &protocolError{in.client, in.failed.Error()}
+			return &protocolError{in.client, in.failed.Error(), "authentication failed"}
 		}
 	}
 	c.who = in.who

@@ -87,4 +87,3 @@ func (m may) topics(all []*host.Topic) []*host.Topic {
 	}
 	return out
 }
-

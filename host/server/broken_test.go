@@ -151,7 +151,7 @@ func TestSlowReadersShareMemory(t *testing.T) {
 	for i := range 2 {
 		ours, theirs := net.Pipe() // the kernel would take megabytes of an answer that nobody reads
 		t.Cleanup(func() { ours.Close() })
-		v.take(theirs)
+		v.welcome(theirs)
 		(&wire{t, ours}).send(q)
 		hammer.Eventually(t, 10*time.Second, func() bool { return v.unsent.count() == i+1 })
 	}

@@ -147,7 +147,19 @@ func (c *conn) pass(req *request) bool {
 }
 
 func (c *conn) warn(client string, err error) {
-	c.s.log.Warn("a connection is closed", "connection", c.name, "from", c.nc.RemoteAddr().String(), "client", short(client), "why", err)
+	kind := ""
+	if p := (*protocolError)(nil); errors.As(err, &p) {
+		kind = p.kind
+	}
+	c.s.log.WarnContext(inKind(kind), "a connection is closed", "connection", c.name, "from", c.nc.RemoteAddr().String(), "client", short(client), "why", err)
+}
+
+// owner is whose requests are bounded together: a principal's, and of those that nobody knows an address's.
+func (c *conn) owner() string {
+	if c.who == access.Anonymous {
+		return string(c.who) + "@" + ipOf(c.raw)
+	}
+	return string(c.who)
 }
 
 // gone reports a client that closed its connection, which is no news.
@@ -202,6 +214,11 @@ func (c *conn) failed(err error) error {
 // answer answers one request.
 func (c *conn) answer(ctx context.Context, req *request) error {
 	defer c.s.counts.ended(req, time.Now())
+	req.making = making{s: c.s, n: c.answerBytes(req)}
+	defer req.making.end()
+	if err := req.making.begin(ctx); err != nil {
+		return err // the connection ends
+	}
 	resp, err := req.api.handle(ctx, c, req)
 	defer req.release()
 	if err != nil || resp == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/access"
 	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/reader"
 	"github.com/rsmhost/rsmhost/host/server/fetchsession"
@@ -20,7 +21,7 @@ const reframedSince = 12
 // when data comes or the client's wait is over.
 func fetch(ctx context.Context, c *conn, req *request, q *kmsg.FetchRequest) (*fetchReply, error) {
 	resp := &fetchReply{FetchResponse: kmsg.NewPtrFetchResponse()}
-	parts, sess, code := c.s.sessions.Begin(q)
+	parts, sess, code := c.s.sessions.Begin(fetchsession.Who{Owner: c.owner(), Keep: c.may(req).keep(q)}, q)
 	if code != 0 {
 		resp.ErrorCode = code
 		c.s.log.Info("fetch session", "request", req.id, "client", short(req.client), "session", q.SessionID, "epoch", q.SessionEpoch, "code", code)
@@ -80,11 +81,33 @@ func (f *fetching) run(ctx context.Context) *reader.FetchResponse {
 			return data
 		}
 		data.Release()
+		f.req.making.end()
 		last = !f.wait(ctx, changed, timer.C)
+		if f.req.making.begin(ctx) != nil { // the connection ends
+			return &reader.FetchResponse{Partitions: make([]reader.PartitionData, len(f.parts))}
+		}
 	}
 }
 
-// wait reports whether something changed before there is no more time.
+// keep reports that all that a request names may be read, so that a session may keep it. What is denied is said in the log when
+// it is answered.
+func (m may) keep(q *kmsg.FetchRequest) bool {
+	if m.everything() {
+		return true
+	}
+	for i := range q.Topics {
+		name := q.Topics[i].Topic
+		if t := m.c.s.identified(q.Topics[i].TopicID); t != nil {
+			name = t.Name
+		}
+		if name != "" && !m.rules.Allow(m.c.who, access.Read, access.Topic, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// wait reports whether something changed before there is no more time. A large request that others wait for has none.
 func (f *fetching) wait(ctx context.Context, changed <-chan struct{}, over <-chan time.Time) bool {
 	f.c.s.waits.Add(1)
 	defer f.c.s.waits.Add(-1)
@@ -92,10 +115,19 @@ func (f *fetching) wait(ctx context.Context, changed <-chan struct{}, over <-cha
 	case <-changed:
 		return true
 	case <-over:
+	case <-f.short():
 	case <-f.c.s.draining:
 	case <-ctx.Done():
 	}
 	return false
+}
+
+// short is closed while a request waits for memory that this one has; nil: it has none that counts.
+func (f *fetching) short() <-chan struct{} {
+	if f.req.weight < uncountedAnswer {
+		return nil
+	}
+	return f.c.s.memory.decoded.Short()
 }
 
 // enough says whether an answer goes out before the client's wait is over. A remote read has taken its time and does not wait for

@@ -125,7 +125,7 @@ func FuzzConnection(f *testing.F) {
 			t.Fatal(err)
 		}
 		ours, theirs := net.Pipe()
-		s.take(theirs)
+		s.welcome(theirs)
 		go func() {
 			defer ours.Close()
 			ours.Write(b) // the server may close first
@@ -187,7 +187,7 @@ func FuzzRequest(f *testing.F) {
 		key := keys[int(at)%len(keys)]
 		a := s.apis[key]
 		ours, theirs := net.Pipe()
-		s.take(theirs)
+		s.welcome(theirs)
 		defer ours.Close()
 		ours.SetDeadline(time.Now().Add(10 * time.Second))
 		go ours.Write(header(key, a.min+int16(version)%(a.max-a.min+1), body...)) // ends with ours

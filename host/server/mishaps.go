@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -85,12 +84,21 @@ func mend(code reader.Code) bool {
 
 // tell logs what a partition is answered with an error for: at, an offset, a timestamp or an epoch.
 func (c *conn) tell(req *request, what, topic string, partition int32, at int64, code reader.Code, err error) {
-	level, args := slog.LevelInfo, []any{"request", req.id, "client", short(req.client),
-		"partition", fmt.Sprintf("%s-%d", short(topic), partition), "at", at, "code", code.String(), "error", err}
+	level, untold := slog.LevelInfo, 0
 	if mend(code) {
-		if untold, now := c.s.mishaps.turn(mishap{topicPartition{topic, partition}, code}, time.Now()); now {
-			level, args = slog.LevelWarn, append(args, "untold", untold)
+		n, now := c.s.mishaps.turn(mishap{topicPartition{topic, partition}, code}, time.Now())
+		if untold = n; now {
+			level = slog.LevelWarn
 		}
 	}
-	c.s.log.Log(context.Background(), level, what+" failed", args...)
+	ctx := inKind(code.String())
+	if !c.s.log.Enabled(ctx, level) { // it may be one of 60,000 partitions
+		return
+	}
+	args := []any{"request", req.id, "client", short(req.client),
+		"partition", fmt.Sprintf("%s-%d", short(topic), partition), "at", at, "code", code.String(), "error", err}
+	if level == slog.LevelWarn {
+		args = append(args, "untold", untold)
+	}
+	c.s.log.Log(ctx, level, what+" failed", args...)
 }

@@ -11,15 +11,23 @@ import (
 // producePartitions bounds how many partitions of a Produce are answered one by one.
 const producePartitions = 100_000
 
+// produceStep is what is counted at once of what is kept of a Produce, and producePart is about what is kept of a partition, with
+// its answer.
+const (
+	produceStep = 64 << 10
+	producePart = 300
+)
+
 // readProduce reads a Produce without its records: they are thrown away as they come, so that one of 100 MiB costs
-// nothing. It ends behind the last partition; what follows is thrown away too.
-func readProduce(r io.Reader, req *kmsg.ProduceRequest) error {
-	p := produceReader{r: r, flexible: req.IsFlexible()}
+// nothing. It ends behind the last partition; what follows is thrown away too. What is kept asks room for its bytes, in steps.
+func readProduce(r io.Reader, req *kmsg.ProduceRequest, room func(bytes int64) bool) error {
+	p := produceReader{r: r, flexible: req.IsFlexible(), room: room}
 	p.text() // transactional id
 	req.Acks = int16(binary.BigEndian.Uint16(p.bytes(2)))
 	req.TimeoutMillis = int32(binary.BigEndian.Uint32(p.bytes(4)))
 	left := producePartitions
 	for range p.list(&left) {
+		p.keep(producePart)
 		t := kmsg.NewProduceRequestTopic()
 		if req.Version >= 13 {
 			copy(t.TopicID[:], p.bytes(16))
@@ -27,6 +35,7 @@ func readProduce(r io.Reader, req *kmsg.ProduceRequest) error {
 			t.Topic = p.text()
 		}
 		for range p.list(&left) {
+			p.keep(producePart)
 			part := kmsg.NewProduceRequestTopicPartition()
 			part.Partition = int32(binary.BigEndian.Uint32(p.bytes(4)))
 			p.skip(p.length(4))
@@ -55,6 +64,18 @@ type produceReader struct {
 	flexible bool
 	err      error
 	buf      [16]byte
+	room     func(bytes int64) bool
+	kept     int64 // since room was asked last
+}
+
+// keep counts n bytes that are kept.
+func (p *produceReader) keep(n int64) {
+	if p.kept += n; p.kept < produceStep || p.err != nil {
+		return
+	}
+	if p.kept = 0; !p.room(produceStep) {
+		p.err = broken("Produce: its partitions would take what other requests have of memory.max")
+	}
 }
 
 // bytes gives the next n, at most 16.
@@ -95,6 +116,9 @@ func (p *produceReader) text() string {
 		p.err = broken("Produce: a name of %d bytes", n)
 	}
 	if p.err != nil {
+		return ""
+	}
+	if p.keep(n); p.err != nil {
 		return ""
 	}
 	b := make([]byte, n)

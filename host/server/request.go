@@ -11,17 +11,18 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rsmhost/rsmhost/host/budget"
 )
 
 const (
-	// requestMax bounds what is kept of a request in memory. A Fetch of 60,000 partitions fits. Parsing may take a hundred
-	// times as much for a moment, where a client lies about the length of a list of large elements.
+	// requestMax bounds what is kept of a request in memory. A Fetch of 60,000 partitions fits.
 	requestMax = 2 << 20
-	// smallMax: what is larger is parsed one at a time, so that the worst above happens once and not on each connection.
-	smallMax = 32 << 10
-	// uncountedMax: what is larger takes its bytes from MaxQueuedBytes until it is answered. Parsed it may be thirty times as
-	// large, and each connection may send some that nobody answers yet: behind a Fetch that waits an hour, for one.
+	// uncountedMax: what is larger takes its bytes from MaxQueuedBytes until it is answered: each connection may send some
+	// that nobody answers yet, behind a Fetch that waits an hour, for one.
 	uncountedMax = 4 << 10
+	// undecodedMax: what is larger takes what it is when it is decoded from its share of memory.max.
+	undecodedMax = 256
 
 	headerMin = 8 // key, version, correlation id
 )
@@ -37,6 +38,9 @@ type request struct {
 	msg         kmsg.Request
 	after       func() // lets go of what the answer is made of; nil: nothing
 	counted     func() // gives back its share of what requests may take of memory; nil: it has none
+	weight      int64  // bytes that msg takes, beside itself
+	decoded     *budget.Held
+	making      making // its answer
 
 	early       bool // its client has not proved who it is
 	unsupported bool // an ApiVersions of a version that is not served: it is answered as version 0
@@ -55,6 +59,8 @@ func (r *request) forget() {
 		r.counted()
 		r.counted = nil
 	}
+	r.decoded.Give()
+	r.decoded = nil
 }
 
 func (r *request) answerVersion() int16 {
@@ -68,12 +74,13 @@ func (r *request) answerVersion() int16 {
 type protocolError struct {
 	client string
 	text   string
+	kind   string // a constant, for the log
 }
 
 func (e *protocolError) Error() string { return e.text }
 
 func broken(format string, args ...any) error {
-	return &protocolError{text: fmt.Sprintf(format, args...)}
+	return &protocolError{text: fmt.Sprintf(format, args...), kind: format}
 }
 
 // readRequest reads one request. An error is a *protocolError, errDraining, or that of the connection.
@@ -113,7 +120,9 @@ func (c *conn) readRequest(ctx context.Context, first bool) (*request, error) {
 	}
 	switch ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); {
 	case ended && body.N <= 0:
-		return nil, &protocolError{req.client, fmt.Sprintf("%s version %d: it ends too early", kmsg.NameForKey(req.key), req.version)}
+		early := broken("%s version %d: it ends too early", kmsg.NameForKey(req.key), req.version).(*protocolError)
+		early.client = req.client
+		return nil, early
 	case err != nil:
 		if p := (*protocolError)(nil); errors.As(err, &p) {
 			p.client = req.client
@@ -157,7 +166,7 @@ func (c *conn) parse(ctx context.Context, r io.Reader, n int) (*request, error) 
 		}
 	}
 	if produce, ok := req.msg.(*kmsg.ProduceRequest); ok {
-		return req, readProduce(r, produce)
+		return req, readProduce(r, produce, func(n int64) bool { return c.keepMore(req, n) })
 	}
 	return req, c.readBody(ctx, r, req, n)
 }
@@ -176,18 +185,42 @@ func (c *conn) readBody(ctx context.Context, r io.Reader, req *request, n int) e
 	if _, err := body.ReadFrom(r); err != nil {
 		return err
 	}
-	if body.Len() > smallMax {
-		select {
-		case c.s.parsing <- struct{}{}:
-			defer func() { <-c.s.parsing }()
-		case <-c.s.draining:
-			return errDraining
+	if n > undecodedMax && !req.early {
+		if err := c.countDecoded(ctx, req, n); err != nil {
+			return err
 		}
 	}
 	if err := req.msg.ReadFrom(body.Bytes()); err != nil {
 		return broken("%s version %d: it can't be parsed: %v", kmsg.NameForKey(req.key), req.version, err)
 	}
+	req.weight = weigh(req.msg)
+	req.decoded.Keep(req.weight)
 	return nil
+}
+
+// countDecoded takes what a request may be when it is decoded. It has arrived by then: nobody holds it up.
+func (c *conn) countDecoded(ctx context.Context, req *request, n int) error {
+	waiting, cancel := context.WithTimeout(ctx, c.s.o.ReadTimeout)
+	defer cancel()
+	var err error
+	if req.decoded, err = c.s.take(waiting, c.s.memory.decoded, int64(n)*decodeFactor); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return broken("%s of %d bytes: other requests take all that requests may take of memory.max, %d bytes", kmsg.NameForKey(req.key), n,
+			c.s.memory.decoded.Size())
+	}
+	return nil
+}
+
+// keepMore takes n bytes more for a request that is decoded as it comes, and does not wait for them: it may come slowly.
+func (c *conn) keepMore(req *request, n int64) bool {
+	more := c.s.memory.decoded.Try(n)
+	if more == nil {
+		return false
+	}
+	req.decoded = req.decoded.With(more)
+	return true
 }
 
 // count takes a large request's share of what requests may take of memory, and waits where there is none left.

@@ -100,7 +100,8 @@ func def[T int | int64 | time.Duration](v *T, d T) {
 type Server struct {
 	o        Options
 	host     *host.Host
-	log      *slog.Logger
+	log      *slog.Logger // what peers can have written is bounded
+	lines    *lines
 	node     int32
 	address  hostPort // advertised; empty: the connection's own
 	apis     map[int16]*api
@@ -110,7 +111,7 @@ type Server struct {
 	unsent   *unsent
 	again    *time.Timer // sheds again while somebody waits for memory
 	groups   *coordinator.Coordinator
-	parsing  chan struct{} // a token: one large request is parsed at a time
+	memory   memory
 	queued   *semaphore.Weighted
 	tls      *tls.Config // nil: connections are plain
 	denied   denials
@@ -140,9 +141,11 @@ type hostPort struct {
 // and names the option, or that of coordinator.Open.
 func New(o Options) (*Server, error) {
 	o.setDefaults()
+	limit := newLogLimit(o.Log.Handler())
+	o.Log = slog.New(limit)
 	_, memory := o.Host.MemoryInUse()
-	s := &Server{o: o, unsent: newUnsent(memory), host: o.Host, log: o.Log, node: o.Host.NodeID(), sessions: fetchsession.New(),
-		draining: make(chan struct{}), parsing: make(chan struct{}, 1),
+	s := &Server{o: o, lines: limit.lines, unsent: newUnsent(memory), host: o.Host, log: o.Log, node: o.Host.NodeID(),
+		sessions: fetchsession.New(sessionOptions(o.Host.Memory())), memory: newMemory(o.Host.Memory()), draining: make(chan struct{}),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, perIP: map[string]int{},
 		queued: semaphore.NewWeighted(o.MaxQueuedBytes), tls: o.Access.TLS()}
 	if o.Advertise != "" {
@@ -190,7 +193,7 @@ func (s *Server) Serve(l net.Listener) error {
 	for {
 		nc, err := l.Accept()
 		if err == nil {
-			s.take(nc)
+			s.welcome(nc)
 			continue
 		}
 		select {
@@ -210,8 +213,8 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// take serves a connection, or closes it where there are too many.
-func (s *Server) take(nc net.Conn) {
+// welcome serves a connection, or closes it where there are too many.
+func (s *Server) welcome(nc net.Conn) {
 	s.counts.accepted.Add(1)
 	bound, most, taken := s.begin(nc)
 	if taken {
@@ -220,7 +223,8 @@ func (s *Server) take(nc net.Conn) {
 	nc.Close()
 	if bound != "" {
 		s.counts.refused.Add(1)
-		s.log.Warn("a connection is closed at once: there are too many", "from", nc.RemoteAddr().String(), "max", most, "of", bound)
+		s.log.WarnContext(ofKind(bound, 1), "a connection is closed at once: there are too many; raise "+bound+" where they are clients, some of which make three each",
+			"from", nc.RemoteAddr().String(), bound, most)
 	}
 }
 
@@ -279,7 +283,7 @@ func (s *Server) forget(c *conn) {
 // shed ends connections whose clients take nothing of their answers, where n bytes of memory are wanted beside those that
 // are waited for. It comes back as long as somebody waits.
 func (s *Server) shed(n int64) {
-	if n += s.host.MemoryWanted(); n == 0 {
+	if n += s.host.MemoryWanted() + s.memory.wanted(); n == 0 {
 		return
 	}
 	slow, next := s.unsent.stalled(n)
@@ -363,5 +367,6 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	s.wg.Wait()
+	defer s.lines.close()
 	return s.groups.Close()
 }

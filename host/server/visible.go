@@ -21,14 +21,10 @@ func (s *Server) topics() []*host.Topic {
 
 // named finds the topic that a name means; nil: there is none. An "@" in it is not for clients.
 func (s *Server) named(name string) *host.Topic {
-	if strings.Contains(name, "@") {
-		return nil
+	if t, ok := s.host.Named(name); ok && t.Visible() && !strings.Contains(name, "@") {
+		return t
 	}
-	t, err := s.host.Topic(name)
-	if err != nil || !t.Visible() {
-		return nil
-	}
-	return t
+	return nil
 }
 
 // identified finds the topic that an id means; nil: there is none.

@@ -13,10 +13,31 @@ import (
 )
 
 const (
-	sessionsMax   = 1000    // max.incremental.fetch.session.cache.slots
-	partitionsMax = 500_000 // of all sessions; a broker has no such bound. See places
-	evictAfter    = 2 * time.Minute
+	sessionsMax = 1000            // max.incremental.fetch.session.cache.slots
+	ownerMax    = sessionsMax / 2 // of one owner
+	evictAfter  = 2 * time.Minute
+
+	// PlaceBytes is about what a session keeps in memory of one partition.
+	PlaceBytes = 512
+	// DefaultPlaces is of Options.
+	DefaultPlaces = 400_000
+	// DefaultPerSession is of Options.
+	DefaultPerSession = 20_000
 )
+
+// Options of a Cache. A broker has none of these bounds: a session of a few requests would take all memory, and each request
+// that names it by 45 bytes the time that its partitions take. A client that gets no session sends whole requests.
+type Options struct {
+	// Places bounds the partitions of all sessions; 0: DefaultPlaces. A partition takes one, and more where its topic has a
+	// name that no topic can have. One owner's sessions have a half of them at most.
+	Places int
+	// PerSession bounds the places of one session; 0: DefaultPerSession.
+	PerSession int
+	// Reserve and Unreserve count bytes that sessions take, where something bounds them all together: false means that there
+	// is no room. nil: nobody counts. They are called under the Cache's lock.
+	Reserve   func(bytes int64) bool
+	Unreserve func(bytes int64)
+}
 
 // Error codes of the protocol.
 const (
@@ -28,6 +49,7 @@ const (
 // Cache is the sessions of all connections: a client that comes again on another connection goes on. A client that gets
 // none sends whole requests.
 type Cache struct {
+	o   Options
 	now func() time.Time
 
 	mu         sync.Mutex // guards what follows, and what is in each session
@@ -35,11 +57,16 @@ type Cache struct {
 	used       list.List // *Session, the one that waited longest first
 	partitions int       // of all
 	places     int       // that all take
+	owners     map[string]*ownership
 }
+
+// ownership is what one owner's sessions take.
+type ownership struct{ sessions, places int }
 
 // Session is what a client asks for again and again. What is in it is the Cache's.
 type Session struct {
 	id       int32
+	owner    string
 	epoch    int32 // the next request's
 	topicIDs bool  // partitions are named by topic id
 	last     time.Time
@@ -56,7 +83,7 @@ type Key struct {
 	Partition int32
 }
 
-// places is how many of partitionsMax a partition takes: as many as its name's length asks for. A topic that there
+// places is how many of Options.Places a partition takes: as many as its name's length asks for. A topic that there
 // is has at most 249 bytes, and takes one; others are asked for too.
 func (k *Key) places() int { return 1 + len(k.Topic)/256 }
 
@@ -79,7 +106,18 @@ type kept struct {
 }
 
 // New makes a cache without sessions.
-func New() *Cache { return &Cache{now: time.Now, byID: map[int32]*Session{}} }
+func New(o Options) *Cache {
+	if o.Places <= 0 {
+		o.Places = DefaultPlaces
+	}
+	if o.PerSession <= 0 {
+		o.PerSession = DefaultPerSession
+	}
+	if o.Reserve == nil {
+		o.Reserve, o.Unreserve = func(int64) bool { return true }, func(int64) {}
+	}
+	return &Cache{o: o, now: time.Now, byID: map[int32]*Session{}, owners: map[string]*ownership{}}
+}
 
 // Partition is one partition of a fetch, in its order.
 type Partition struct {
@@ -87,22 +125,50 @@ type Partition struct {
 	Ask kmsg.FetchRequestTopicPartition
 }
 
+// Who is who sends a request.
+type Who struct {
+	// Owner is whose sessions are bounded together; nobody else can name one of them.
+	Owner string
+	// Keep: what the request names may be kept in a session. Without it there is none, or none any more: a client that is
+	// refused something of what it asks for must hear of it each time.
+	Keep bool
+}
+
+// Partitions counts what Begin would give for a request: what it names, and what its session holds.
+func (c *Cache) Partitions(who Who, q *kmsg.FetchRequest) (n int) {
+	for i := range q.Topics {
+		n += len(q.Topics[i].Partitions)
+	}
+	if q.SessionEpoch <= 0 || q.Version < 7 {
+		return n
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.byID[q.SessionID]; s != nil && s.owner == who.Owner {
+		n += len(s.parts)
+	}
+	return n
+}
+
 // Begin takes a request in and gives what is to be read. sess is nil without a session; a code other than 0 is an answer
 // without partitions. Who has a session calls End once it has the answer.
-func (c *Cache) Begin(q *kmsg.FetchRequest) (parts []Partition, sess *Session, code int16) {
+func (c *Cache) Begin(who Who, q *kmsg.FetchRequest) (parts []Partition, sess *Session, code int16) {
 	asked := partitionsOf(q)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	s := c.byID[q.SessionID]
+	if s != nil && s.owner != who.Owner {
+		s = nil
+	}
 	if q.SessionEpoch <= 0 || q.Version < 7 { // a whole request: 0 wants a session for what follows, -1 ends one
-		if s := c.byID[q.SessionID]; s != nil && q.Version >= 7 && q.SessionID != 0 {
+		if s != nil && q.Version >= 7 && q.SessionID != 0 {
 			c.dropLocked(s)
 		}
-		if q.Version >= 7 && q.SessionEpoch == 0 && len(asked) > 0 {
-			sess = c.addLocked(asked, q.Version >= 13)
+		if q.Version >= 7 && q.SessionEpoch == 0 && len(asked) > 0 && who.Keep {
+			sess = c.addLocked(who.Owner, asked, q.Version >= 13)
 		}
 		return asked, sess, 0
 	}
-	s := c.byID[q.SessionID]
 	switch {
 	case s == nil:
 		return nil, nil, IDNotFound
@@ -111,7 +177,7 @@ func (c *Cache) Begin(q *kmsg.FetchRequest) (parts []Partition, sess *Session, c
 	case s.epoch != q.SessionEpoch:
 		return nil, nil, InvalidEpoch
 	}
-	if c.places+placesOf(asked) > partitionsMax {
+	if !who.Keep || !c.growLocked(s, asked) {
 		c.dropLocked(s) // it comes again with a whole request
 		return nil, nil, IDNotFound
 	}
@@ -119,9 +185,6 @@ func (c *Cache) Begin(q *kmsg.FetchRequest) (parts []Partition, sess *Session, c
 		s.epoch = 1
 	}
 	c.touchLocked(s)
-	for _, w := range asked {
-		c.putLocked(s, w)
-	}
 	c.forgetLocked(s, q)
 	parts = make([]Partition, 0, s.order.Len())
 	for e := s.order.Front(); e != nil; e = e.Next() {
@@ -159,38 +222,70 @@ func partitionsOf(q *kmsg.FetchRequest) []Partition {
 	return out
 }
 
-func (c *Cache) addLocked(asked []Partition, topicIDs bool) *Session {
+func (c *Cache) addLocked(owner string, asked []Partition, topicIDs bool) *Session {
 	wants := placesOf(asked)
-	for len(c.byID) >= sessionsMax || c.places+wants > partitionsMax {
+	own := c.owners[owner]
+	if own == nil {
+		own = &ownership{}
+	}
+	if wants > c.o.PerSession || own.sessions >= ownerMax || own.places+wants > c.o.Places/2 {
+		return nil
+	}
+	for len(c.byID) >= sessionsMax || c.places+wants > c.o.Places {
 		oldest := c.used.Front()
 		if oldest == nil || c.now().Sub(oldest.Value.(*Session).last) < evictAfter {
 			return nil
 		}
 		c.dropLocked(oldest.Value.(*Session))
 	}
-	s := &Session{epoch: 1, topicIDs: topicIDs, parts: map[Key]*list.Element{}}
+	s := &Session{owner: owner, epoch: 1, topicIDs: topicIDs, parts: map[Key]*list.Element{}}
 	for s.id == 0 || c.byID[s.id] != nil {
 		s.id = rand.Int32N(math.MaxInt32)
 	}
+	if c.owners[owner] == nil { // it may have lost its last session just now
+		c.owners[owner] = &ownership{}
+	}
+	c.owners[owner].sessions++
 	s.place = c.used.PushBack(s)
 	c.byID[s.id] = s
 	c.touchLocked(s)
-	for _, w := range asked {
-		c.putLocked(s, w)
+	if !c.growLocked(s, asked) {
+		c.dropLocked(s)
+		return nil
 	}
 	return s
 }
 
-// putLocked adds a partition, or takes what is asked for anew.
-func (c *Cache) putLocked(s *Session, w Partition) {
-	if e, ok := s.parts[w.Key]; ok {
-		e.Value.(*kept).ask = w.Ask
-		return
+// growLocked adds partitions to a session, and takes what is asked for anew of those that it has. False means that there is no
+// room for all of them; some may have been added then.
+func (c *Cache) growLocked(s *Session, asked []Partition) bool {
+	for _, w := range asked {
+		if e, ok := s.parts[w.Key]; ok {
+			e.Value.(*kept).ask = w.Ask
+			continue
+		}
+		n := w.Key.places()
+		if s.places+n > c.o.PerSession || c.owners[s.owner].places+n > c.o.Places/2 || c.places+n > c.o.Places || !c.o.Reserve(int64(n)*PlaceBytes) {
+			return false
+		}
+		s.parts[w.Key] = s.order.PushBack(&kept{key: w.Key, ask: w.Ask})
+		c.partitions++
+		c.countLocked(s, n)
 	}
-	s.parts[w.Key] = s.order.PushBack(&kept{key: w.Key, ask: w.Ask})
-	s.places += w.Key.places()
-	c.places += w.Key.places()
-	c.partitions++
+	return true
+}
+
+// countLocked counts places that a session takes.
+func (c *Cache) countLocked(s *Session, n int) {
+	s.places += n
+	c.places += n
+	c.owners[s.owner].places += n
+}
+
+// freeLocked gives back places that a session took.
+func (c *Cache) freeLocked(s *Session, n int) {
+	c.countLocked(s, -n)
+	c.o.Unreserve(int64(n) * PlaceBytes)
 }
 
 func (c *Cache) forgetLocked(s *Session, q *kmsg.FetchRequest) {
@@ -200,9 +295,8 @@ func (c *Cache) forgetLocked(s *Session, q *kmsg.FetchRequest) {
 			if e, ok := s.parts[key]; ok {
 				s.order.Remove(e)
 				delete(s.parts, key)
-				s.places -= key.places()
-				c.places -= key.places()
 				c.partitions--
+				c.freeLocked(s, key.places())
 			}
 		}
 	}
@@ -219,8 +313,13 @@ func (c *Cache) dropLocked(s *Session) {
 	}
 	delete(c.byID, s.id)
 	c.used.Remove(s.place)
-	c.places -= s.places
 	c.partitions -= len(s.parts)
+	c.freeLocked(s, s.places)
+	if own := c.owners[s.owner]; own.sessions > 1 {
+		own.sessions--
+	} else {
+		delete(c.owners, s.owner)
+	}
 }
 
 // End notes what a client is told, and gives which partitions of the answer it must hear of: of an incremental one those
