@@ -172,6 +172,17 @@ func (c *Cache) Remove(segs ...*abi.SegmentMetadata) {
 }
 
 // Close ends the cache: it keeps nothing in memory and touches no file afterwards, and every use is a PHASE error. What it
+// Forget forgets one index of a segment, which is asked for again then: what it says turned out not to be so.
+func (c *Cache) Forget(seg *abi.SegmentMetadata, t abi.IndexType) {
+	k := key{seg.SegmentID, t}
+	c.mu.Lock()
+	c.hot.lru.Remove(k)
+	c.mu.Unlock()
+	if c.disk != nil {
+		c.disk.forget(k)
+	}
+}
+
 // gave stays valid. A load that runs ends for those that wait, and is not kept. Closing twice is fine.
 func (c *Cache) Close() error {
 	c.mu.Lock()

@@ -265,6 +265,14 @@ func (d *disk) remove(segment abi.UUID) {
 	}
 }
 
+func (d *disk) forget(k key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.files.lru.Remove(k)
+	}
+}
+
 // close leaves the files for the next process, and waits for what is written now.
 func (d *disk) close() {
 	d.mu.Lock()

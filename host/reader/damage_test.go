@@ -11,7 +11,7 @@ import (
 
 // TestDamagedHeader flips each bit of a batch's header that no CRC covers or that is read before the CRC is checked. Wherever a
 // read begins, no batch is passed over and none is given out that is not the log's: what comes before the damage comes, and then
-// an error. Bits of the base offset are left out that move the batch inside of its segment: nothing could tell.
+// an error. That goes for a base offset that moves the batch inside of its segment: its neighbours tell.
 func TestDamagedHeader(t *testing.T) {
 	for _, indexed := range []bool{true, false} {
 		a, b := tens(t, 1, 0, 4, 100), tens(t, 2, 40, 2, 100)
@@ -20,9 +20,6 @@ func TestDamagedHeader(t *testing.T) {
 		}
 		for k := range 4 {
 			for bit := range 27 * 8 { // up to the last offset's delta
-				if bit/8 == 7 { // the low byte of the base offset
-					continue
-				}
 				bad := *a
 				bad.Log = slices.Clone(a.Log)
 				bad.Log[100*k+bit/8] ^= 0x80 >> (bit % 8)

@@ -34,6 +34,7 @@ type Reader struct {
 	quota   *quota
 	late    lateReads
 	digests digests
+	scans   scanIndexes
 	wait    atomic.Int64                // a Duration; 0: as long as the request's context
 	look    func(context.Context) error // nil: nothing can be looked at again
 	buffers *budget.Pool

@@ -151,22 +151,43 @@ func (r *Reader) notGone(rd *read, offset int64) string {
 }
 
 // readSegment appends what seg holds from offset on, as far as there is room. It reports whether it came to the
-// segment's end, or to where the lineage leaves it.
+// segment's end, or to where the lineage leaves it. A location that was kept is asked for once more where what it leads to is
+// not the segment's.
 func (r *Reader) readSegment(ctx context.Context, rd *read, seg piece, offset int64) (atEnd bool, err error) {
-	entry, pos, err := r.position(ctx, rd, seg.Segment, offset)
+	for again := false; ; again = true {
+		before := rd.acc.len()
+		obj := r.log(seg.Segment)
+		atEnd, err = r.readObject(ctx, rd, seg, offset, obj)
+		obj.Close()
+		if !r.policy.Verify || abi.KindOf(err) != abi.Corrupt {
+			return atEnd, err
+		}
+		r.doubtLog(seg.Segment)
+		if again || !obj.Evidence().Cached || rd.acc.len() > before {
+			return atEnd, err
+		}
+	}
+}
+
+// doubtLog forgets what is kept of a segment's log: it was wrong, or is now.
+func (r *Reader) doubtLog(seg *rlmm.Segment) {
+	r.store.Mover.Forget(transfer.Key{Segment: seg.SegmentID})
+	r.scans.forget(seg.SegmentID)
+}
+
+func (r *Reader) readObject(ctx context.Context, rd *read, seg piece, offset int64, obj *transfer.Object) (atEnd bool, err error) {
+	from, err := r.position(ctx, rd, seg.Segment, offset)
 	if err != nil {
 		return false, err
 	}
 	room := rd.room - rd.acc.len()
-	obj := r.log(seg.Segment)
-	defer obj.Close()
-	obj.Expect(min(pos+firstRead+room, seg.SizeBytes))
-	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, first: firstRead, strict: r.policy.Verify, start: pos, mem: rd.mem}
-	if w.buf, err = rd.mem.get(ctx, int(min(room+firstRead, max(seg.SizeBytes-pos, 1)))); err != nil {
+	obj.Expect(min(from.pos+firstRead+room, seg.SizeBytes))
+	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, first: firstRead, strict: r.policy.Verify, start: from.pos, mem: rd.mem}
+	if w.buf, err = rd.mem.get(ctx, int(min(room+firstRead, max(seg.SizeBytes-from.pos, 1)))); err != nil {
 		return false, err
 	}
 	if offset <= seg.StartOffset { // nothing is looked for: one read gets all
-		w.first = max(room, firstRead)
+		w.first = max(room+w.lookahead(), firstRead)
 	}
 	kept := false
 	defer func() {
@@ -175,13 +196,7 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg piece, offset in
 		}
 	}()
 	m := rd.tr.Mark()
-	at, h, ok, err := w.findFrom(ctx, entry, pos, offset)
-	if errors.Is(err, errMisled) { // the data may be good all the same
-		tracePosition(rd, m, 0, fmt.Sprintf("the index is wrong, entry (%d, %d): %v; from the segment's begin", entry, pos, err), nil)
-		pos, m = 0, rd.tr.Mark()
-		w.restart(pos)
-		at, h, ok, err = w.find(ctx, pos, offset)
-	}
+	at, h, ok, err := r.search(ctx, rd, w, &from, offset)
 	if err != nil {
 		traceSource(rd, r.store.Name, obj)
 		return false, rd.tr.Fail(m, "transfer", err)
@@ -198,16 +213,17 @@ func (r *Reader) readSegment(ctx context.Context, rd *read, seg piece, offset in
 		at += h.Size()
 	}
 	w.drop(at)
-	failed := w.fill(ctx, at+max(room, h.Size()))
+	failed := w.fill(ctx, at+max(room, h.Size())+w.lookahead())
 	if failed != nil && w.n < h.Size() {
 		return false, rd.tr.Fail(m, "transfer", failed)
 	}
 	traceSource(rd, r.store.Name, obj)
-	traceTransfer(rd, m, w, at-pos)
+	traceTransfer(rd, m, w, at-from.pos)
 	if rd.acc.len() == 0 {
 		rd.acc.seg, rd.acc.pos = seg.Segment, at
 	}
 	kept = rd.acc.buf == nil
+	r.tellMissing(rd, w, at)
 	n, err := r.take(ctx, rd, w, room, seg)
 	if n > 0 {
 		rd.acc.segs = append(rd.acc.segs, seg)
@@ -269,7 +285,11 @@ func (r *Reader) accept(rd *read, b []byte, room int64, seg *piece) (int64, erro
 			break
 		}
 		if r.policy.Verify {
-			if err := rd.verify(h, w.Bytes(), seg); err != nil {
+			err := rd.verify(h, w.Bytes(), seg)
+			if err == nil && n > 0 && h.BaseOffset > rd.acc.next { // nothing before it proves its offsets
+				err = beforeNext(h, b[n+size:])
+			}
+			if err != nil {
 				return n, err
 			}
 		}
@@ -286,6 +306,15 @@ func (r *Reader) accept(rd *read, b []byte, room int64, seg *piece) (int64, erro
 		return 0, w.Err()
 	}
 	return n, nil
+}
+
+// beforeNext holds a batch against the one behind it, if its header is there.
+func beforeNext(h *format.BatchHeader, rest []byte) error {
+	next, err := format.ParseBatchHeader(rest)
+	if err != nil {
+		return nil // a bad batch is told to the read that begins with it
+	}
+	return precedes(h, next.BaseOffset)
 }
 
 // verify holds a batch against its CRC, and what no CRC covers against what else is known: base offset and leader epoch.
@@ -318,34 +347,15 @@ func follows(h *format.BatchHeader, next int64) error {
 	return abi.Errorf("", "", abi.Corrupt, "batch %d-%d comes behind offset %d", h.BaseOffset, h.LastOffset, next-1)
 }
 
-// position is where in the segment a read of offset begins, by an entry of its offset index.
-func (r *Reader) position(ctx context.Context, rd *read, seg *rlmm.Segment, offset int64) (entry, pos int64, err error) {
-	if offset <= seg.StartOffset {
-		tracePosition(rd, rd.tr.Mark(), 0, "the segment begins there", nil)
-		return seg.StartOffset, 0, nil
-	}
-	m := rd.tr.Mark()
-	var used transfer.Evidence
-	x, origin, err := r.indexes.Offset(ctx, &seg.SegmentMetadata, r.index(seg, abi.OffsetIndex, &used))
-	if err != nil {
-		return 0, 0, rd.tr.Fail(m, "index", err)
-	}
-	traceIndex(rd, m, abi.OffsetIndex, int64(len(x)), origin, r.store.Name, used)
-	m = rd.tr.Mark()
-	entry, pos = x.Lookup(seg.StartOffset, offset)
-	evidence := ""
-	if rd.tr.On() {
-		evidence = fmt.Sprintf("entry (%d, %d)", entry, pos)
-	}
-	tracePosition(rd, m, pos, evidence, x)
-	return entry, pos, nil
-}
-
 // log is the segment's log as an object.
 func (r *Reader) log(seg *rlmm.Segment) *transfer.Object {
-	return r.store.Mover.Object(transfer.Key{Segment: seg.SegmentID}, seg.Key()+".log", func(ctx context.Context, rng abi.Range) (*abi.Source, error) {
+	obj := r.store.Mover.Object(transfer.Key{Segment: seg.SegmentID}, seg.Key()+".log", func(ctx context.Context, rng abi.Range) (*abi.Source, error) {
 		return r.store.RSM.FetchLogSegment(ctx, &seg.SegmentMetadata, rng)
 	})
+	if r.policy.Verify {
+		obj.Promise(seg.SizeBytes)
+	}
+	return obj
 }
 
 // maxIndex bounds an index: Kafka's log.index.size.max.bytes is 10 MiB, a transaction index has no limit of its own.

@@ -18,6 +18,9 @@ const (
 	firstRead = 8 << 10
 	// maxBatchSize bounds what a batch may claim to be. Brokers refuse batches above message.max.bytes, 1 MiB by default.
 	maxBatchSize = 256 << 20
+	// lastRead is how much is read at once where the first batch lies far from the position: each read is twice the one
+	// before, up to this.
+	lastRead = 1 << 20
 )
 
 // window is a stretch of a remote segment in memory, from position start on.
@@ -27,9 +30,11 @@ const (
 type window struct {
 	obj    *transfer.Object
 	seg    piece
-	size   int64 // where the segment ends: as its metadata says; not strict: or where it turned out to
-	strict bool  // a segment that ends early is an error, and not only its end
-	first  int64 // how much is read at once while the first batch is looked for
+	size   int64        // where the segment ends: as its metadata says; not strict: or where it turned out to
+	strict bool         // a segment that ends early is an error, and not only its end
+	first  int64        // how much is read at once while the first batch is looked for; it grows
+	scans  *scanIndexes // takes in what is passed over; nil: nothing does
+	noted  int64        // position of the last batch that scans took in
 
 	start int64
 	mem   memory
@@ -69,8 +74,16 @@ func (w *window) short() error {
 		"the segment ends at byte %d, and its metadata says %d", ends, w.size)
 }
 
+// lookahead is how much is read behind the last batch: the header that proves its offsets.
+func (w *window) lookahead() int64 {
+	if !w.strict {
+		return 0
+	}
+	return format.HeaderSizeV2
+}
+
 // restart goes to position pos, and forgets what lies in the window.
-func (w *window) restart(pos int64) { w.start, w.n = pos, 0 }
+func (w *window) restart(pos int64) { w.start, w.n, w.first = pos, 0, firstRead }
 
 // bytes gives what lies in the window from position pos to end.
 func (w *window) bytes(pos, end int64) []byte { return w.buf.B[pos-w.start : min(end-w.start, w.n)] }
@@ -84,12 +97,13 @@ func (w *window) drop(pos int64) {
 
 // header parses the batch header at pos. It reports false where the segment ends.
 func (w *window) header(ctx context.Context, pos int64) (format.BatchHeader, bool, error) {
-	if pos >= w.start+w.n { // a large batch was passed over: what it holds is not wanted
-		w.drop(pos)
-	}
 	var failed error
-	if pos+format.HeaderSizeV2 > w.start+w.n {
+	if pos+format.HeaderSizeV2 > w.start+w.n { // what lies before it is not wanted
+		w.drop(pos)
 		failed = w.fill(ctx, max(pos+format.HeaderSizeV2, w.start+w.first))
+		if w.strict {
+			w.first = min(2*w.first, max(w.first, lastRead))
+		}
 	}
 	b := w.bytes(pos, pos+format.HeaderSizeV2)
 	if failed != nil && len(b) < format.HeaderSizeV2 { // else what failed was to read ahead
@@ -139,51 +153,10 @@ type badBatch struct{ error }
 // Unwrap gives the error.
 func (b badBatch) Unwrap() error { return b.error }
 
-// errMisled is an offset index that leads to a position where no batch begins, or one behind the offset.
-var errMisled = errors.New("no batch that ends there begins at this position")
-
-// findFrom is find from an entry of the offset index on. The entry has the last offset of the batch at its position, or of
-// the append that began with it: what is not so is misled.
-func (w *window) findFrom(ctx context.Context, entry, pos, offset int64) (int64, format.BatchHeader, bool, error) {
-	if pos > 0 && w.strict {
-		if pos >= w.size {
-			return pos, format.BatchHeader{}, false, errMisled
-		}
-		h, ok, err := w.header(ctx, pos)
-		if ok && h.LastOffset > entry || errors.As(err, new(badBatch)) {
-			return pos, h, false, errMisled
-		}
-		if err != nil {
-			return pos, h, false, err
-		}
-	}
-	return w.find(ctx, pos, offset)
-}
-
 // leaves reports whether a batch at or above offset until begins n bytes into the window.
 func (w *window) leaves(n, until int64) bool {
 	h, err := format.ParseBatchHeader(w.buf.B[n:w.n])
 	return err == nil && h.BaseOffset >= until && w.seg.strays(&h) == nil
-}
-
-// find looks from pos on for the first batch that ends at or after offset. It reports false where the segment holds
-// none.
-func (w *window) find(ctx context.Context, pos, offset int64) (int64, format.BatchHeader, bool, error) {
-	passed, at := format.BatchHeader{}, int64(-1) // the last one that ends before offset
-	for {
-		h, ok, err := w.header(ctx, pos)
-		if err != nil {
-			return pos, h, false, err
-		}
-		if !ok || h.LastOffset >= offset {
-			if at >= 0 && (!ok || h.BaseOffset > offset) {
-				err = w.verify(ctx, at, &passed)
-			}
-			return pos, h, ok && err == nil, err
-		}
-		passed, at = h, pos
-		pos += h.Size()
-	}
 }
 
 // verify checks the CRC of a batch that was passed over, and behind which offset is not found: that it ends before offset

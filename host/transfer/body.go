@@ -99,6 +99,14 @@ func (ps partsBody) where() string {
 	return fmt.Sprintf("%d parts, the first is %s", len(ps), ps[0].name)
 }
 
+// size is the bytes of all parts.
+func (ps partsBody) size() (n int64) {
+	for _, p := range ps {
+		n += p.size
+	}
+	return n
+}
+
 func (ps partsBody) readAt(_ context.Context, b []byte, off int64) (int, error) {
 	n := 0
 	for _, p := range ps {

@@ -3,7 +3,8 @@
 //
 // # One request for many reads
 //
-// A location that is good for the whole object is asked for once and kept. What a stream or a location of a range brings
+// A location that is good for the whole log of a segment is asked for once and kept, once it could be opened; it is asked
+// for again where what it leads to is not there, can't be read, or is not what was promised. What a stream or a location of a range brings
 // is shared by the reads that run at that moment and overlap: see stretch.go.
 //
 // # Further tries

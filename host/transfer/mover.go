@@ -71,7 +71,7 @@ func New(roots *grant.Roots, o *Options) *Mover {
 // Object opens the object called key; subject names it in errors. Nothing is asked for until the first ReadAt. The
 // caller closes it.
 func (m *Mover) Object(key Key, subject string, fetch Fetcher) *Object {
-	return &Object{mover: m, key: key, subject: subject, fetch: fetch, size: -1}
+	return &Object{mover: m, key: key, subject: subject, fetch: fetch, size: -1, promise: -1}
 }
 
 // Forget drops what is known of an object: its location turned out to be wrong.
@@ -95,8 +95,10 @@ func (m *Mover) known(key Key) *abi.Source {
 	return src
 }
 
+// keep keeps the location of a log that could be opened. One of an index is used once, since what it brings is cached: kept, it
+// would only bring the same again where that was wrong.
 func (m *Mover) keep(key Key, src *abi.Source) {
-	if src.Location == nil || src.Location.Scope != abi.ScopeObject {
+	if src.Location == nil || src.Location.Scope != abi.ScopeObject || key.Index != 0 {
 		return
 	}
 	m.mu.Lock()

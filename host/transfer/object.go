@@ -20,6 +20,7 @@ type Object struct {
 	stretch *stretch // that it has a part in; nil: none
 	body    body     // of a source that is good for the whole object; nil: none
 	size    int64    // as the last source had it; -1: not known
+	promise int64    // what the object's size is known to be from elsewhere; -1: it is not
 	want    int64    // exclusive end of what the read expects to need
 	used    Evidence
 }
@@ -101,7 +102,7 @@ func (o *Object) again(ctx context.Context, t *tries, err error) bool {
 // stale says which errors a location that is out of date explains.
 func stale(err error) bool {
 	switch abi.KindOf(err) {
-	case abi.NotFound, abi.Denied, abi.Auth, abi.Precondition:
+	case abi.NotFound, abi.Denied, abi.Auth, abi.Precondition, abi.Corrupt:
 		return true
 	}
 	return false
@@ -109,6 +110,18 @@ func stale(err error) bool {
 
 // Expect says up to which byte, exclusive, the read will probably go: a stream is asked for no more than that at once.
 func (o *Object) Expect(end int64) { o.want = end }
+
+// Promise says of what size the object is, as its metadata has it: a source that tells another is CORRUPT, with both
+// figures, and not a byte of it is read.
+func (o *Object) Promise(size int64) { o.promise = size }
+
+// promised holds a size that a source tells against the promise; -1 tells nothing.
+func (o *Object) promised(size int64) error {
+	if size < 0 || o.promise < 0 || size == o.promise {
+		return nil
+	}
+	return abi.Errorf("", "", abi.Corrupt, "the object has %d bytes, and its metadata says %d", size, o.promise)
+}
 
 // readSome reads from one source. tried says that what failed was tried often enough.
 func (o *Object) readSome(ctx context.Context, p []byte, off int64) (n int, tried bool, err error) {
@@ -148,7 +161,7 @@ func wrap(subject string, off int64, n int, err error) error {
 	return abi.E("read", fmt.Sprintf("%s bytes %s", subject, r), abi.KindOf(err), err)
 }
 
-// ask asks the plugin, and keeps a location that is good for the whole object.
+// ask asks the plugin.
 func (o *Object) ask(ctx context.Context, r abi.Range) (*abi.Source, error) {
 	began := o.mover.now()
 	src, err := o.fetch(ctx, r)
@@ -158,10 +171,13 @@ func (o *Object) ask(ctx context.Context, r abi.Range) (*abi.Source, error) {
 		src.Close() // whoever answers with both is not trusted with either
 		return nil, err
 	}
-	if err := check(o.subject, src); err != nil {
+	err = check(o.subject, src)
+	if err == nil {
+		err = o.promised(src.OriginalSize)
+	}
+	if err != nil {
 		return nil, errors.Join(err, src.Close())
 	}
-	o.mover.keep(o.key, src)
 	return src, nil
 }
 
@@ -177,6 +193,12 @@ func (o *Object) open(src *abi.Source) error {
 	b, err := o.mover.openBody(o.subject, src, 0)
 	if err != nil {
 		return err
+	}
+	if parts, ok := b.(partsBody); ok {
+		err = o.promised(parts.size())
+	}
+	if err != nil {
+		return errors.Join(err, b.close())
 	}
 	o.body, o.size = b, src.OriginalSize
 	o.used.Form, o.used.Where = "location", b.where()
@@ -200,7 +222,11 @@ func (o *Object) leave(src *abi.Source) error {
 	if err := o.mover.unshare(o.key, st); err != nil || src == nil {
 		return err
 	}
-	return o.open(src)
+	if err := o.open(src); err != nil {
+		return err
+	}
+	o.mover.keep(o.key, src)
+	return nil
 }
 
 // Size is the object's size as its Source has it, -1 where it is not known yet.
