@@ -8,12 +8,14 @@ import (
 	"syscall"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/ownfile"
 )
 
 const (
 	lockName  = ".lock"
 	stampName = "format"
 	stamp     = "rsmhost 1\n"
+	stampMax  = 4096
 )
 
 // takeDir makes a directory for this user alone and locks it for this process. release is nil where another process has
@@ -22,9 +24,12 @@ func takeDir(dir, flag string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be made: %w; give another with %s", pathless(err), flag)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := ownfile.OpenLock("open directory", filepath.Join(dir, lockName))
+	if abi.KindOf(err) == abi.Invalid { // something else lies there
+		return nil, err
+	}
 	if err != nil {
-		return nil, abi.Errorf("open directory", dir, abi.FileKind(err), "it can't be written to: %w; give another with %s", pathless(err), flag)
+		return nil, abi.Errorf("open directory", dir, abi.KindOf(err), "it can't be written to: %w; give another with %s", pathless(err), flag)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
@@ -61,17 +66,13 @@ func pathless(err error) error {
 // checkStamp refuses a directory that a later version of this program wrote in another form.
 func checkStamp(dir string) error {
 	path := filepath.Join(dir, stampName)
-	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		if err := os.WriteFile(path, []byte(stamp), 0o600); err != nil {
-			return abi.E("write", path, abi.FileKind(err), err)
-		}
-		return nil
-	}
-	if err != nil {
-		return abi.E("read", path, abi.FileKind(err), err)
-	}
-	if string(b) != stamp {
+	b, err := ownfile.Read("read", path, stampMax)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return ownfile.Write("write", path, []byte(stamp))
+	case err != nil:
+		return err
+	case string(b) != stamp:
 		return abi.Errorf("open directory", dir, abi.Precondition, "it is stamped %q, and this version writes %q: give another directory or remove it", string(b), stamp)
 	}
 	return nil

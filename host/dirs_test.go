@@ -1,10 +1,14 @@
 package host
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/rsmhost/rsmhost/abi"
 )
 
 // TestTakeDirAgain: a directory that was let go can be taken again at once, also while a process that is being forked still has
@@ -36,6 +40,41 @@ func TestTakeDirAgain(t *testing.T) {
 		}
 		if err := release(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestADirectoryWhoseOwnFilesAreNoFilesIsRefused: at once, by an error that names the file.
+func TestADirectoryWhoseOwnFilesAreNoFilesIsRefused(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"a pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a device":    func(path string) error { return os.Symlink("/dev/zero", path) },
+		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a large one": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 1<<40))
+		},
+		"an empty one": func(path string) error { return os.WriteFile(path, nil, 0o600) },
+	} {
+		for _, file := range []string{stampName, lockName} {
+			t.Run(name+" as "+file, func(t *testing.T) {
+				dir := t.TempDir()
+				if err := put(filepath.Join(dir, file)); err != nil {
+					t.Fatal(err)
+				}
+				release, err := takeDir(dir, "--cache-dir")
+				if file == lockName && strings.HasSuffix(name, "one") { // what is in it means nothing
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := release(); err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
+				if release != nil || err == nil || !strings.Contains(err.Error(), dir) || abi.KindOf(err) == abi.Internal {
+					t.Errorf("%v", err)
+				}
+			})
 		}
 	}
 }

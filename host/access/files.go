@@ -2,7 +2,6 @@ package access
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/ownfile"
 )
 
 const (
@@ -101,19 +101,7 @@ func (w *watched[T]) read() (v T, err error) {
 }
 
 func readFile(what, path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, abi.E("read "+what, path, abi.FileKind(err), err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, fileMax+1))
-	if err != nil {
-		return nil, abi.E("read "+what, path, abi.FileKind(err), err)
-	}
-	if len(b) > fileMax {
-		return nil, abi.Errorf("read "+what, path, abi.Exhausted, "larger than %d bytes", fileMax)
-	}
-	return b, nil
+	return ownfile.Read("read "+what, path, fileMax)
 }
 
 func stat(paths []string) ([]os.FileInfo, error) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -161,7 +162,10 @@ func TestNewRefused(t *testing.T) {
 	f.write("old-key", oldKey)
 	f.write("empty", nil)
 	f.write("bad", []byte("\n\nx"))
-	missing := f.path("missing")
+	missing, pipe := f.path("missing"), f.path("pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		o    Options
 		want string
@@ -181,6 +185,8 @@ func TestNewRefused(t *testing.T) {
 		{Options{CertFile: f.path("old"), KeyFile: f.path("old-key")}, "the certificate expired at ", abi.Invalid},
 		{Options{UsersFile: f.path("bad")}, "line 3: want USER", abi.Invalid},
 		{Options{UsersFile: missing}, "missing", abi.NotFound},
+		{Options{UsersFile: pipe}, pipe + ": INVALID: it is a pipe", abi.Invalid},
+		{Options{RulesFile: "/dev/zero"}, "/dev/zero: INVALID: it is a device", abi.Invalid},
 		{Options{RulesFile: f.path("bad")}, "line 3: want PRINCIPAL", abi.Invalid},
 		{Options{RulesFile: missing}, "missing", abi.NotFound},
 	} {

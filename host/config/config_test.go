@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -157,8 +158,15 @@ func TestFileLimits(t *testing.T) {
 	if _, err := Load(Sources{File: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, abi.NotFound) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, err := Load(Sources{File: t.TempDir()}); !errors.Is(err, abi.Unavailable) {
+	if _, err := Load(Sources{File: t.TempDir()}); !errors.Is(err, abi.Invalid) {
 		t.Errorf("a directory: %v", err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(Sources{File: pipe}); !errors.Is(err, abi.Invalid) {
+		t.Errorf("a pipe: %v", err)
 	}
 }
 

@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -12,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/ownfile"
 	"github.com/rsmhost/rsmhost/host/plugin"
 )
 
@@ -19,7 +18,7 @@ import (
 const maxFile = 64 << 10
 
 func (c *Config) loadFile(path string) error {
-	b, err := readFile(path)
+	b, err := ownfile.Read("read configuration", path, maxFile)
 	if err != nil {
 		return err
 	}
@@ -39,22 +38,6 @@ func (c *Config) loadFile(path string) error {
 		}
 	}
 	return nil
-}
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, abi.E("read configuration", path, abi.FileKind(err), err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, abi.E("read configuration", path, abi.FileKind(err), err)
-	}
-	if len(b) > maxFile {
-		return nil, abi.Errorf("read configuration", path, abi.Exhausted, "larger than %d bytes", maxFile)
-	}
-	return b, nil
 }
 
 // loadNode takes a mapping. "grants: {env: ...}" and "grants.env: ..." are the same key.

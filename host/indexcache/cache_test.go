@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -378,6 +379,36 @@ func TestDamagedFiles(t *testing.T) {
 			if again, err := os.ReadFile(path); n.Load() != 1 || err != nil || !bytes.Equal(again, good) {
 				t.Errorf("%d loads, file of %d bytes, %v, want one and the good file back", n.Load(), len(again), err)
 			}
+			get(t, open(t, Options{Dir: dir}), segment(1), never(t), Disk)
+		})
+	}
+}
+
+// TestWhatIsNoFileIsFetchedAnew: what lies in the place of an index that the cache has written, and in that of its temporary
+// files, makes no read wait, or go on without end.
+func TestWhatIsNoFileIsFetchedAnew(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a device": func(path string) error { return os.Symlink("/dev/zero", path) },
+		"a hole":   func(path string) error { return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 1<<40)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			first := open(t, Options{Dir: dir})
+			get(t, first, segment(1), counting(new(atomic.Int64), index(3), nil), Fetched)
+			path := filepath.Join(dir, fileName(segment(1), abi.OffsetIndex))
+			if err := errors.Join(os.Remove(path), put(path)); err != nil {
+				t.Fatal(err)
+			}
+			for n := range 9 {
+				if err := syscall.Mkfifo(fmt.Sprintf("%s.%d%s", path, n, tmpSuffix), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, ok := first.disk.read(segment(1), key{segment(1).SegmentID, abi.OffsetIndex}, func([]byte) error { return nil }); ok {
+				t.Error("it was read")
+			}
+			get(t, open(t, Options{Dir: dir}), segment(1), counting(new(atomic.Int64), index(3), nil), Fetched)
 			get(t, open(t, Options{Dir: dir}), segment(1), never(t), Disk)
 		})
 	}

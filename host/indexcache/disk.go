@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/ownfile"
 )
 
 const (
@@ -166,7 +168,7 @@ func (d *disk) has(k key, name string) bool {
 // readFile reads a file of the cache without its trailer. The trailer comes first: what another wrote there, or a crash
 // left, may be of any size.
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := ownfile.Open("read", path, math.MaxUint32)
 	if err != nil {
 		return nil, err
 	}
@@ -190,6 +192,16 @@ func readFile(path string) ([]byte, error) {
 	return b, nil
 }
 
+// writeFile writes a new file.
+func writeFile(path string, b []byte) error {
+	f, err := ownfile.Create("write", path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
+}
+
 // write keeps an index, unless its segment is removed meanwhile.
 func (d *disk) write(seg *abi.SegmentMetadata, k key, index []byte, stale *atomic.Bool) {
 	tmp, ok := d.begin(fileName(seg, k.typ))
@@ -201,7 +213,7 @@ func (d *disk) write(seg *abi.SegmentMetadata, k key, index []byte, stale *atomi
 	b = append(append(b, index...), trailerMagic...)
 	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(index, castagnoli))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(index)))
-	err := os.WriteFile(filepath.Join(d.dir, tmp), b, 0o600)
+	err := writeFile(filepath.Join(d.dir, tmp), b)
 	if err == nil {
 		err = d.publish(tmp, fileName(seg, k.typ), k, int64(len(b)), stale)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/ownfile"
 )
 
 const (
@@ -67,14 +68,9 @@ func resolveSecret(ctx context.Context, name, ref string) (string, error) {
 		}
 		return v, nil
 	case "file":
-		f, err := os.Open(where)
+		b, err := ownfile.Read("read", where, maxSecret)
 		if err != nil {
-			return "", abi.E("secret", name, abi.FileKind(err), err)
-		}
-		defer f.Close()
-		b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-		if err != nil {
-			return "", abi.E("secret", name, abi.FileKind(err), err)
+			return "", abi.E("secret", name, abi.KindOf(err), err)
 		}
 		return secretText(name, b)
 	case "cmd":

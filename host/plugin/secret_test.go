@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,6 +39,9 @@ func TestSecrets(t *testing.T) {
 // TestSecretErrors: an error names the secret and never holds its bytes.
 func TestSecretErrors(t *testing.T) {
 	dir := t.TempDir()
+	if err := errors.Join(syscall.Mkfifo(dir+"/pipe", 0o600), os.WriteFile(dir+"/large", make([]byte, maxSecret+1), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		ref  string
 		kind abi.Kind
@@ -48,8 +52,10 @@ func TestSecretErrors(t *testing.T) {
 		{"", abi.Invalid, "never the secret itself"},
 		{"env:TOKEN_NONE", abi.NotFound, "the environment variable TOKEN_NONE is not set"},
 		{"file:" + dir + "/none", abi.NotFound, "no such file"},
-		{"file:" + dir, abi.Unavailable, "is a directory"},
-		{"file:/dev/zero", abi.Exhausted, "larger than 1048576 bytes"},
+		{"file:" + dir, abi.Invalid, "is a directory"},
+		{"file:/dev/zero", abi.Invalid, "it is a device, and a regular file is wanted"},
+		{"file:" + dir + "/pipe", abi.Invalid, "it is a pipe, and a regular file is wanted"},
+		{"file:" + dir + "/large", abi.Exhausted, "larger than 1048576 bytes"},
 		{"cmd:echo " + classified + "; echo " + classified + " >&2; exit 3", abi.Unavailable, "exit status 3"},
 		{"cmd:yes " + classified, abi.Exhausted, "larger than 1048576 bytes"},
 		{"cmd:no-such-command-" + classified, abi.Unavailable, "exit status 127"},

@@ -5,8 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"strings"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/ownfile"
 )
 
 // propertiesMax bounds a file of properties, and of certificates.
@@ -37,19 +36,7 @@ func ReadSecurity(path string) (Security, error) {
 }
 
 func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, abi.E("read", path, abi.FileKind(err), err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, propertiesMax+1))
-	if err == nil && len(b) > propertiesMax {
-		return nil, abi.Errorf("read", path, abi.Exhausted, "larger than %d bytes", propertiesMax)
-	}
-	if err != nil {
-		return nil, abi.E("read", path, abi.FileKind(err), err)
-	}
-	return b, nil
+	return ownfile.Read("read", path, propertiesMax)
 }
 
 // parseProperties reads Java's form of properties: key=value, key: value or key value; # and ! begin a comment; a backslash

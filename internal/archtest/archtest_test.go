@@ -29,6 +29,7 @@ const imports = `
 	std < internal/archtest, internal/hammer, internal/golden, internal/modulecache, internal/gobuild, internal/randomops, internal/damage, internal/certificates    host/format < internal/kafkabytes < internal/memrsm
 	std < internal/planted < host/rlmm, host/reader
 	abi < host/finding < host/trace, host/budget, host/grant
+	abi < host/ownfile < host/grant, host/access, host/coordinator, host/locallog
 	std < host/tally < host/trace, host/budget, host/grant    std < host/admin < cmd/...    host/server < host/metrics < cmd/..., internal/e2e
 `
 

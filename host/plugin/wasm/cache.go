@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rsmhost/rsmhost/host/ownfile"
 )
 
 // What a compiled module is, is native code that this process will run, and wazero checks little of what it reads back: a
@@ -34,6 +36,9 @@ const (
 	wazeroModule = "github.com/tetratelabs/wazero"
 
 	sumsFile = "sums"
+
+	maxSums     = 64 << 10 // bytes: a line for each file of an entry, of which wazero writes one
+	maxCompiled = 1 << 30  // bytes of a file of an entry
 
 	// cacheAge is how long an entry that is not used stays: a module that changes with every build leaves 7 MB each time.
 	cacheAge = 30 * 24 * time.Hour
@@ -107,7 +112,7 @@ func (c *compileCache) entry(module []byte, memoryCap int64) string {
 
 // good reports whether the entry is there and is what it was when it was made. One that is not is removed.
 func (c *compileCache) good(entry string) bool {
-	want, err := os.ReadFile(filepath.Join(entry, sumsFile))
+	want, err := ownfile.Read("read", filepath.Join(entry, sumsFile), maxSums)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(entry); errors.Is(err, fs.ErrNotExist) {
 			return false
@@ -175,7 +180,7 @@ func sums(dir string) (string, error) {
 }
 
 func fileSum(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := ownfile.Open("read", path, maxCompiled)
 	if err != nil {
 		return "", err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -91,6 +92,15 @@ func TestDamagedEntryIsAMiss(t *testing.T) {
 		"code by a link": func(code, _ string) error { return errors.Join(os.Rename(code, dir+"/x"), os.Symlink(dir+"/x", code)) },
 		"code a directory": func(code, _ string) error {
 			return errors.Join(os.Remove(code), os.Mkdir(code, 0o700))
+		},
+		"code a pipe":         func(code, _ string) error { return errors.Join(os.Remove(code), syscall.Mkfifo(code, 0o600)) },
+		"code without an end": func(code, _ string) error { return os.Truncate(code, 1<<40) },
+		"sums a pipe":         func(_, sums string) error { return errors.Join(os.Remove(sums), syscall.Mkfifo(sums, 0o600)) },
+		"sums a device":       func(_, sums string) error { return errors.Join(os.Remove(sums), os.Symlink("/dev/zero", sums)) },
+		"sums without an end": func(_, sums string) error { return os.Truncate(sums, 1<<40) },
+		"entry a pipe": func(code, sums string) error {
+			entry := filepath.Dir(sums)
+			return errors.Join(os.RemoveAll(entry), syscall.Mkfifo(entry, 0o600))
 		},
 		"entry a file": func(code, sums string) error {
 			entry := filepath.Dir(sums)

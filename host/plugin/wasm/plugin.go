@@ -8,7 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"os"
+	"math"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -20,6 +20,7 @@ import (
 	"github.com/rsmhost/rsmhost/abi"
 	abiwasm "github.com/rsmhost/rsmhost/abi/wasm"
 	"github.com/rsmhost/rsmhost/host/grant"
+	"github.com/rsmhost/rsmhost/host/ownfile"
 )
 
 // Options say which module to load, and within what bounds it runs. All but Path may be left at zero.
@@ -160,14 +161,16 @@ func load(ctx context.Context, o Options) (*Plugin, error) {
 }
 
 func readModule(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := ownfile.Open("open", path, math.MaxInt64) // which one is too large says who looks into it
 	if err != nil {
-		return nil, abi.E("open", "", abi.FileKind(err), err)
+		named := abi.AsError("open", "", err)
+		named.Subject = "" // load names it
+		return nil, named
 	}
 	defer f.Close()
 	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() {
-		return nil, abi.Errorf("open", "", abi.Invalid, "not a regular file")
+	if err != nil {
+		return nil, abi.E("open", "", abi.FileKind(err), err)
 	}
 	var b bytes.Buffer
 	b.Grow(int(min(st.Size(), maxModule)) + bytes.MinRead)
