@@ -22,6 +22,7 @@ const (
 	maxMembers    = 1000     // group.max.size, as many as there are connections
 	maxMetadata   = 4096     // offset.metadata.max.bytes
 	maxOffsetData = 64 << 20 // bytes of all committed offsets with their names, in memory
+	maxGroupData  = 16 << 20 // of those of one group
 	maxMemberData = 64 << 20 // bytes of what all members said when they joined, and were assigned
 
 	sessionMin     = 6 * time.Second  // group.min.session.timeout.ms

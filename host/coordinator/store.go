@@ -3,11 +3,13 @@ package coordinator
 import (
 	"cmp"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/ownfile"
 )
 
 // place is where an offset is committed: a partition of one incarnation of a topic.
@@ -26,6 +28,7 @@ type committed struct {
 	epoch    int32
 	metadata string
 	at       int64 // milliseconds since 1970
+	line     int   // bytes in the file
 }
 
 // change is one change of what is committed, as it stands in the file.
@@ -43,11 +46,16 @@ type change struct {
 
 func (c *change) place() place { return place{c.Topic, c.ID, c.Partition} }
 
-// entryBytes is what an offset takes in memory beside its names and its metadata: two entries of maps, measured.
-const entryBytes = 200
+// entryBytes is what an offset takes in memory beside the bytes of its line, which has its names, its metadata and as much
+// again as two entries of maps take beyond this, measured.
+const entryBytes = 80
 
-func size(group string, at place, c committed) int64 {
-	return entryBytes + int64(len(group)+len(at.topic)+len(c.metadata))
+func (c committed) size() int64 { return entryBytes + int64(c.line) }
+
+// group is what a group committed.
+type group struct {
+	at    map[place]committed
+	bytes int64
 }
 
 // store is what is committed, in memory and, where it has a directory, in a file.
@@ -60,7 +68,7 @@ type store struct {
 	done  chan struct{} // closed when it has
 
 	mu      sync.RWMutex // guards what follows
-	kept    map[string]map[place]committed
+	kept    map[string]*group
 	offsets int // of all groups
 	bytes   int64
 }
@@ -68,15 +76,32 @@ type store struct {
 // save is changes that wait to be written.
 type save struct {
 	changes []change
+	lines   []byte
+	lengths []int // of each change's line
 	done    chan error
+}
+
+func newSave(changes []change) *save {
+	w := &save{changes: changes, lengths: make([]int, len(changes)), done: make(chan error, 1)}
+	for i, ch := range changes {
+		before := len(w.lines)
+		w.lines = appendLine(w.lines, ch)
+		w.lengths[i] = len(w.lines) - before
+	}
+	return w
 }
 
 // openStore opens the store of a directory; empty: one in memory.
 func openStore(dir string, log *slog.Logger) (*store, error) {
-	s := &store{log: log, queue: make(chan *save), stop: make(chan struct{}), done: make(chan struct{}), kept: map[string]map[place]committed{}}
+	return openStoreOn(ownfile.Create, dir, log)
+}
+
+// openStoreOn is openStore where a new file is made by create.
+func openStoreOn(create func(op, path string) (*os.File, error), dir string, log *slog.Logger) (*store, error) {
+	s := &store{log: log, queue: make(chan *save), stop: make(chan struct{}), done: make(chan struct{}), kept: map[string]*group{}}
 	if dir != "" {
 		var err error
-		if s.file, err = openFile(dir, log, s.apply, s.all); err != nil {
+		if s.file, err = openFile(dir, create, log, s.load, s.each); err != nil {
 			return nil, err
 		}
 	}
@@ -100,10 +125,7 @@ func (s *store) save(changes []change) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	if err := s.room(changes); err != nil {
-		return err
-	}
-	w := &save{changes, make(chan error, 1)}
+	w := newSave(changes)
 	select {
 	case s.queue <- w:
 		return <-w.done // who takes it answers it
@@ -112,28 +134,59 @@ func (s *store) save(changes []change) error {
 	}
 }
 
-// room refuses what would grow beyond the bound. Commits that come at once may pass it together, each by its own size.
-func (s *store) room(changes []change) error {
+// growth is by how many bytes saves let what is kept grow, that are not applied yet.
+type growth struct {
+	all int64
+	of  map[string]int64 // by group
+}
+
+// room adds a save to what grows, or refuses it where it would grow beyond a bound.
+func (s *store) room(w *save, so *growth) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	grows := int64(0)
-	for i := range changes {
-		ch := &changes[i]
-		if ch.Deleted {
-			continue
+	all, of := int64(0), map[string]int64{}
+	for i := range w.changes {
+		ch := &w.changes[i]
+		by := -s.sizeLocked(ch.Group, ch.place())
+		if !ch.Deleted {
+			by += ch.committed(w.lengths[i]).size()
 		}
-		grows += size(ch.Group, ch.place(), ch.committed())
-		if old, ok := s.kept[ch.Group][ch.place()]; ok {
-			grows -= size(ch.Group, ch.place(), old)
+		all, of[ch.Group] = all+by, of[ch.Group]+by
+	}
+	if has := s.bytes + so.all; all > 0 && has+all > maxOffsetData {
+		return abi.Errorf("commit", w.changes[0].Group, abi.Exhausted, "committed offsets take %d bytes, and at most %d are kept: delete groups", has, maxOffsetData)
+	}
+	for name, by := range of {
+		if has := s.bytesLocked(name) + so.of[name]; by > 0 && has+by > maxGroupData {
+			return abi.Errorf("commit", name, abi.Exhausted, "the group's committed offsets take %d bytes, and at most %d are kept of one: delete some", has, maxGroupData)
 		}
 	}
-	if grows > 0 && s.bytes+grows > maxOffsetData {
-		return abi.Errorf("commit", changes[0].Group, abi.Exhausted, "committed offsets take %d bytes, and at most %d are kept: delete groups", s.bytes, maxOffsetData)
+	so.all += all
+	for name, by := range of {
+		so.of[name] += by
 	}
 	return nil
 }
 
-func (c *change) committed() committed { return committed{c.Offset, c.Epoch, c.Metadata, c.At} }
+func (s *store) sizeLocked(name string, at place) int64 {
+	if g := s.kept[name]; g != nil {
+		if is, ok := g.at[at]; ok {
+			return is.size()
+		}
+	}
+	return 0
+}
+
+func (s *store) bytesLocked(name string) int64 {
+	if g := s.kept[name]; g != nil {
+		return g.bytes
+	}
+	return 0
+}
+
+func (c *change) committed(line int) committed {
+	return committed{c.Offset, c.Epoch, c.Metadata, c.At, line}
+}
 
 // write writes what is saved, all that waits with one sync.
 func (s *store) write() {
@@ -161,49 +214,76 @@ func (s *store) waiting() []*save {
 	}
 }
 
+// writeAll writes what there is room for, and answers each.
 func (s *store) writeAll(saves []*save) {
-	var changes []change
-	for _, w := range saves {
-		changes = append(changes, w.changes...)
-	}
+	so := &growth{of: map[string]int64{}}
+	var lines []byte
+	saves = slices.DeleteFunc(saves, func(w *save) bool {
+		err := s.room(w, so)
+		if err != nil {
+			w.done <- err
+			return true
+		}
+		lines = append(lines, w.lines...)
+		return false
+	})
 	var err error
-	if s.file != nil {
-		err = s.file.append(changes, s.count())
-	}
-	if err == nil {
-		s.apply(changes)
+	if s.file != nil && len(lines) > 0 {
+		err = s.file.append(lines)
 	}
 	for _, w := range saves {
+		if err == nil {
+			s.apply(w)
+		}
 		w.done <- err
 	}
 }
 
+// loadSlack is what a file may have beyond maxOffsetData: earlier versions counted less of a line.
+const loadSlack = 2
+
+// load takes a change of the file, and refuses what no file of this program has.
+func (s *store) load(ch change) bool {
+	w := newSave([]change{ch})
+	if s.bytes > loadSlack*maxOffsetData && !ch.Deleted {
+		return false
+	}
+	s.apply(w)
+	return true
+}
+
 // apply makes changes in memory.
-func (s *store) apply(changes []change) {
+func (s *store) apply(w *save) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range changes {
-		ch, at := &changes[i], changes[i].place()
-		g := s.kept[ch.Group]
-		if old, ok := g[at]; ok {
-			s.bytes -= size(ch.Group, at, old)
-			delete(g, at)
-			s.offsets--
-		}
-		if ch.Deleted {
-			if len(g) == 0 {
-				delete(s.kept, ch.Group)
-			}
-			continue
-		}
-		if g == nil {
-			g = map[place]committed{}
-			s.kept[ch.Group] = g
-		}
-		g[at] = ch.committed()
-		s.offsets++
-		s.bytes += size(ch.Group, at, g[at])
+	for i := range w.changes {
+		s.applyLocked(&w.changes[i], w.lengths[i])
 	}
+}
+
+func (s *store) applyLocked(ch *change, line int) {
+	at := ch.place()
+	if old := s.sizeLocked(ch.Group, at); old > 0 {
+		g := s.kept[ch.Group]
+		s.bytes, g.bytes = s.bytes-old, g.bytes-old
+		delete(g.at, at)
+		s.offsets--
+		if len(g.at) == 0 {
+			delete(s.kept, ch.Group)
+		}
+	}
+	if ch.Deleted {
+		return
+	}
+	g := s.kept[ch.Group]
+	if g == nil {
+		g = &group{at: map[place]committed{}}
+		s.kept[ch.Group] = g
+	}
+	is := ch.committed(line)
+	g.at[at] = is
+	s.bytes, g.bytes = s.bytes+is.size(), g.bytes+is.size()
+	s.offsets++
 }
 
 func (s *store) count() int {
@@ -212,18 +292,36 @@ func (s *store) count() int {
 	return s.offsets
 }
 
-// all is what is kept, as changes from nothing.
-func (s *store) all() []change {
+// each visits what is kept, as changes from nothing, a group at a time.
+func (s *store) each(visit func(change) error) error {
+	for _, name := range s.groups() {
+		for _, ch := range s.all(name) {
+			if err := visit(ch); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// all is what a group committed, as changes from nothing.
+func (s *store) all(name string) []change {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var out []change
-	for group, places := range s.kept {
-		for at, is := range places {
-			out = append(out, change{Group: group, Topic: at.topic, ID: at.id, Partition: at.partition,
-				Offset: is.offset, Epoch: is.epoch, Metadata: is.metadata, At: is.at})
-		}
+	for at, is := range s.places(name) {
+		out = append(out, change{Group: name, Topic: at.topic, ID: at.id, Partition: at.partition,
+			Offset: is.offset, Epoch: is.epoch, Metadata: is.metadata, At: is.at})
 	}
 	return out
+}
+
+// places is what a group committed; the lock is held.
+func (s *store) places(name string) map[place]committed {
+	if g := s.kept[name]; g != nil {
+		return g.at
+	}
+	return nil
 }
 
 // groups are those that committed something, by name.
@@ -243,7 +341,7 @@ func (s *store) find(group string, t Topic, partition int32) *committed {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, id := range []abi.UUID{t.ID, {}} {
-		if is, ok := s.kept[group][place{t.Name, id, partition}]; ok {
+		if is, ok := s.places(group)[place{t.Name, id, partition}]; ok {
 			return &is
 		}
 	}
@@ -254,15 +352,15 @@ func (s *store) find(group string, t Topic, partition int32) *committed {
 func (s *store) when(group string, at place) time.Time {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return time.UnixMilli(s.kept[group][at].at)
+	return time.UnixMilli(s.places(group)[at].at)
 }
 
 // list is where a group committed, by topic and partition.
 func (s *store) list(group string) []place {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	out := make([]place, 0, len(s.kept[group]))
-	for at := range s.kept[group] {
+	out := make([]place, 0, len(s.places(group)))
+	for at := range s.places(group) {
 		out = append(out, at)
 	}
 	slices.SortFunc(out, func(a, b place) int {
