@@ -47,7 +47,7 @@ func (h *Host) standingLocked() []finding.Finding {
 func problemFinding(p rlmm.Problem) finding.Finding {
 	f := finding.At(p.Path, "%v", p.What)
 	f.Offset = p.Offset
-	f.Repaired = p.Drop
+	f.Repaired = p.Repaired
 	return f
 }
 

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,15 +98,28 @@ func (h *Host) lookAtMetadata(ctx context.Context) (changed, reloaded bool, err 
 	if h.meta == nil {
 		return false, false, nil
 	}
+	h.meta.Expect(h.metadataEnds())
 	r, err := h.meta.Look(ctx)
 	for _, p := range r.Problems {
-		h.log.Warn("metadata passed over", "where", p.String())
+		h.tellFinding("metadata", problemFinding(p))
 	}
-	changed = r.Records > 0 || r.Reloaded // what was read before a failure counts too
+	for _, p := range r.Mended {
+		h.log.Info("metadata: no longer so", "finding", problemFinding(p).String())
+	}
+	changed = r.Records > 0 || r.Reloaded || len(r.Problems)+len(r.Mended) > 0 // what was read before a failure counts too
 	if changed {
 		h.log.Debug("metadata read", "partitions", r.Partitions, "records", r.Records, "dropped", r.Dropped, "reloaded", r.Reloaded)
 	}
 	return changed, r.Reloaded, err
+}
+
+// metadataEnds is what the log directories' checkpoints say of the ends of the metadata topic's partitions, by the path of each.
+func (h *Host) metadataEnds() map[string]map[int32]int64 {
+	ends := map[string]map[int32]int64{}
+	for _, d := range h.dirs {
+		ends[filepath.Join(d.Path, "replication-offset-checkpoint")] = d.HighWatermarks(rlmm.MetadataTopic)
+	}
+	return ends
 }
 
 func (h *Host) lookAtLogDirs() (changed bool, err error) {

@@ -79,6 +79,17 @@ func (d *Dir) sort() {
 // Logs gives the partitions by topic and number.
 func (d *Dir) Logs() []*Log { return d.logs }
 
+// HighWatermarks is what the directory's checkpoint says of a topic, by partition, also of those that lie elsewhere.
+func (d *Dir) HighWatermarks(topic string) map[int32]int64 {
+	ends := map[int32]int64{}
+	for key, end := range d.highWatermark {
+		if key.Topic == topic {
+			ends[key.Partition] = end
+		}
+	}
+	return ends
+}
+
 // Close closes all files.
 func (d *Dir) Close() error {
 	var errs []error

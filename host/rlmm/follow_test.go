@@ -91,7 +91,7 @@ func TestFollowAppends(t *testing.T) {
 	f.looks("2/2 " + two)
 	f.write(4, log[ends[3]:])
 	f.looks("2/2 " + three)
-	kafkabytes.WriteFile(t, filepath.Join(f.path, "__remote_log_metadata-7", format.SegmentFileName(0, ".log")), nil)
+	kafkabytes.WriteFile(t, filepath.Join(f.path, "__remote_log_metadata-1", format.SegmentFileName(0, ".log")), nil)
 	f.looks("0/0 " + three)
 	if total := f.Total(); total.Records != 6 || total.Applied != 6 || total.Partitions != 2 {
 		t.Errorf("in total %+v", total)
@@ -118,17 +118,20 @@ func TestFollowTorn(t *testing.T) {
 	f.looks("1/1 " + two)
 }
 
-// TestFollowDamage: a batch that came out wrong is passed over until it is right.
+// TestFollowDamage: a batch that came out wrong is passed over until it is right; what follows it is read.
 func TestFollowDamage(t *testing.T) {
 	f := follow(t)
 	log, ends := threeLog(t)
 	bad := append([]byte(nil), log...)
 	bad[ends[2]-1] ^= 1
 	f.write(0, bad)
-	f.looks("2/2 over " + one)
-	f.looks("0/0 " + one)
+	f.looks("4/5 lost gone [1 3][5:1 15:- 25:3]")
+	f.looks("0/0 [1 3][5:1 15:- 25:3]")
 	f.write(0, log)
-	f.looks("4/4 " + three)
+	f.looks("6/6 reloaded " + three)
+	if r := f.Total(); !r.Whole() {
+		t.Errorf("mended, and %v", r.Problems)
+	}
 }
 
 // TestDefect31ReadAgain: what was read is not applied twice when it is read again, and nothing is passed over
@@ -149,36 +152,82 @@ func TestDefect31ReadAgain(t *testing.T) {
 	}
 }
 
-// TestFollowRewritten: where what was read is not there any more, all is read again.
+// TestFollowShort: a file that is the begin of what was read is a copy that is being made. What was read stays, and a problem
+// with it, until all is there again.
+func TestFollowShort(t *testing.T) {
+	log, ends := threeLog(t)
+	for name, put := range map[string]func(f followedDir, log []byte){
+		"in place":     func(f followedDir, log []byte) { f.write(0, log) },
+		"another file": func(f followedDir, log []byte) { f.replace(0, log) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := follow(t)
+			f.write(0, log[:ends[4]])
+			f.looks("5/5 [1 2 3][5:1 15:2 25:-]")
+			for _, size := range []int64{0, 20, ends[0], ends[2] + 30, ends[4] - 1} {
+				put(f, log[:size])
+				f.looks("0/0 stays [1 2 3][5:1 15:2 25:-]")
+				f.looks("0/0 [1 2 3][5:1 15:2 25:-]")
+			}
+			put(f, log)
+			f.looks("1/1 " + three)
+			if total := f.Total(); len(total.Problems) > 0 {
+				t.Errorf("whole again, and %v", total.Problems)
+			}
+		})
+	}
+}
+
+// TestFollowShortOnceTold: what is short is a problem once, and once mended.
+func TestFollowShortOnceTold(t *testing.T) {
+	f := follow(t)
+	log, _ := threeLog(t)
+	f.write(0, log)
+	f.looks("6/6 " + three)
+	f.write(0, log[:50])
+	f.looks("0/0 stays " + three)
+	f.looks("0/0 " + three)
+	f.write(0, log)
+	r, err := f.Look(context.Background())
+	if err != nil || len(r.Mended) != 1 || len(r.Problems) != 0 {
+		t.Errorf("mended %v, problems %v, %v", r.Mended, r.Problems, err)
+	}
+}
+
+// TestFollowRewritten: where the files hold something else than what was read, all is read again, and takes its place when it
+// is whole.
 func TestFollowRewritten(t *testing.T) {
 	log, ends := threeLog(t)
 	other := kafkabytes.MetadataLog(t, copied(9, 0, 29)...)
-	for name, rewrite := range map[string]func(f followedDir){
-		"cut in place":   func(f followedDir) { f.write(0, log[:ends[1]]) },
-		"a shorter copy": func(f followedDir) { f.replace(0, log[:ends[1]]) },
-	} {
-		f := follow(t)
-		f.write(0, log)
-		f.looks("6/6 " + three)
-		rewrite(f)
-		t.Log(name)
-		f.looks("2/2 reloaded " + one)
-		f.write(0, log)
-		f.looks("4/4 " + three)
-	}
 	f := follow(t)
 	f.write(0, log[:ends[1]])
 	f.looks("2/2 " + one)
 	f.replace(0, append(other, make([]byte, len(log))...))
 	f.looks("2/2 reloaded [9][5:9 15:9 25:9]")
 	for name, length := range map[string]int{"longer": len(log), "as long": 0} { // under the number of the file that was deleted
-		f := follow(t)
-		f.write(0, append(other, make([]byte, length)...)[:max(len(other), length)])
-		f.looks("2/2 [9][5:9 15:9 25:9]")
-		f.write(0, log[:ends[1]])
-		t.Log(name)
-		f.looks("2/2 reloaded " + one)
+		t.Run(name, func(t *testing.T) {
+			f := follow(t)
+			f.write(0, append(other, make([]byte, length)...)[:max(len(other), length)])
+			f.looks("2/2 [9][5:9 15:9 25:9]")
+			f.write(0, log[:ends[1]])
+			f.looks("2/2 reloaded " + one)
+		})
 	}
+	t.Run("while it is copied", func(t *testing.T) {
+		f := follow(t)
+		f.write(0, log)
+		f.looks("6/6 " + three)
+		f.write(0, nil)
+		f.looks("0/0 stays " + three)
+		f.write(0, other[:len(other)-10])
+		f.looks("0/0 stays " + three)
+		f.write(0, other)
+		f.looks("0/0 " + three) // it has less, and more may come
+		f.looks("2/2 reloaded [9][5:9 15:9 25:9]")
+		if total := f.Total(); len(total.Problems) > 0 || total.Records != 2 {
+			t.Errorf("reloaded, and %+v", total)
+		}
+	})
 }
 
 // TestFollowRepaired: a file that is mended after a later one was read would come too late; all is read again.
@@ -187,7 +236,7 @@ func TestFollowRepaired(t *testing.T) {
 	log, ends := threeLog(t)
 	f.write(0, log[:ends[2]-3])
 	f.write(3, log[ends[2]:])
-	f.looks("4/5 over gone [1 3][5:1 15:- 25:3]")
+	f.looks("4/5 over 3 gone [1 3][5:1 15:- 25:3]")
 	f.write(0, log[:ends[2]])
 	f.looks("6/6 reloaded " + three)
 }

@@ -61,6 +61,9 @@ func (s *Store) Apply(value []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := valid(id); err != nil {
+		return err
+	}
 	return s.partition(id).apply(event)
 }
 
@@ -90,4 +93,18 @@ func partitionOf(event any) (abi.TopicIDPartition, error) {
 		return e.TopicIDPartition, nil
 	}
 	return abi.TopicIDPartition{}, dropped(fmt.Sprintf("a %T names no partition", event))
+}
+
+// valid checks what a broker checks before it makes a partition. What is not valid is nobody's metadata, and its name may be
+// anything: control characters for a terminal, or what no answer of the protocol can carry.
+func valid(id abi.TopicIDPartition) error {
+	switch {
+	case !format.ValidTopic(id.Topic):
+		return fmt.Errorf("%.300q is no name of a topic", id.Topic)
+	case id.Partition < 0:
+		return fmt.Errorf("topic %s has no partition %d", id.Topic, id.Partition)
+	case id.TopicID.IsZero():
+		return fmt.Errorf("topic %s has the id of zeros", id.Topic)
+	}
+	return nil
 }

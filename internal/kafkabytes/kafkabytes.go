@@ -172,8 +172,11 @@ func Finished(segs ...*Segment) []any {
 	return out
 }
 
-// MetadataLog is the metadata topic's log with one batch an event; an event that is bytes is taken as a record's value.
-func MetadataLog(t testing.TB, events ...any) []byte {
+// MetadataLog is a log of the metadata topic that holds events, one a batch: values of format, or raw bytes.
+func MetadataLog(t testing.TB, events ...any) []byte { return MetadataLogAt(t, 0, events...) }
+
+// MetadataLogAt is MetadataLog that begins with an offset.
+func MetadataLogAt(t testing.TB, base int64, events ...any) []byte {
 	t.Helper()
 	var log []byte
 	for i, e := range events {
@@ -185,8 +188,9 @@ func MetadataLog(t testing.TB, events ...any) []byte {
 			}
 		}
 		var err error
-		h := format.BatchHeader{BaseOffset: int64(i), LastOffset: int64(i), ProducerID: -1, BaseSequence: -1}
-		if log, err = format.AppendBatch(log, h, []format.Record{{Offset: int64(i), Value: value}}); err != nil {
+		offset := base + int64(i)
+		h := format.BatchHeader{BaseOffset: offset, LastOffset: offset, ProducerID: -1, BaseSequence: -1}
+		if log, err = format.AppendBatch(log, h, []format.Record{{Offset: offset, Value: value}}); err != nil {
 			t.Fatal(err)
 		}
 	}
