@@ -173,6 +173,7 @@ func (h *Host) openLogDirs(paths []string) (nodeID int32, err error) {
 		if err != nil {
 			return 0, err
 		}
+		d.Report(h.foundByRead)
 		h.dirs = append(h.dirs, d)
 		if nodeID < 0 {
 			nodeID = d.NodeID

@@ -216,8 +216,30 @@ func VerifyBatch(h *BatchHeader, b []byte) error {
 	} else {
 		sum = crc32.Checksum(b[crcStartV2:size], castagnoli)
 	}
+	return h.verify(sum)
+}
+
+// VerifyFrom is VerifyBatch for a batch that is not in memory: it begins at offset 0 of r, and is read piece by piece. An error
+// may be r's.
+func VerifyFrom(h *BatchHeader, r io.ReaderAt) error {
+	sum, from := crc32.New(castagnoli), int64(crcStartV2)
+	if h.Magic < 2 {
+		sum, from = crc32.NewIEEE(), crcStartV0
+	}
+	n, err := io.Copy(sum, io.NewSectionReader(r, from, h.Size()-from))
+	if err != nil {
+		return err
+	}
+	if n += from; n < h.Size() {
+		return corrupt(h.name(), "it is cut: %d bytes of %d", n, h.Size())
+	}
+	return h.verify(sum.Sum32())
+}
+
+// verify holds a batch against the sum of its bytes.
+func (h *BatchHeader) verify(sum uint32) error {
 	if sum != h.CRC {
-		return corrupt(h.name(), "CRC is %08x, the batch says %08x (magic %d, %d bytes)", sum, h.CRC, h.Magic, size)
+		return corrupt(h.name(), "CRC is %08x, the batch says %08x (magic %d, %d bytes)", sum, h.CRC, h.Magic, h.Size())
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
 	"reflect"
@@ -196,8 +197,9 @@ func TestVerifyBatch(t *testing.T) {
 			if err != nil {
 				continue // the magic
 			}
-			if err := VerifyBatch(&h, b); err == nil {
-				t.Errorf("%s: byte %d changed, and no error", v.name, i)
+			err, piecewise := VerifyBatch(&h, b), VerifyFrom(&h, bytes.NewReader(b))
+			if err == nil || piecewise == nil || err.Error() != piecewise.Error() {
+				t.Errorf("%s: byte %d changed: %v; read piece by piece: %v", v.name, i, err, piecewise)
 			}
 		}
 	}
@@ -209,4 +211,8 @@ func TestVerifyBatch(t *testing.T) {
 	}
 	wantKind(t, VerifyBatch(&h, b), abi.Corrupt, "offsets 100-101", "the batch says 12185913")
 	wantKind(t, VerifyBatch(&h, b[:len(b)-1]), abi.Corrupt, "cut: 84 bytes of 85")
+	wantKind(t, VerifyFrom(&h, bytes.NewReader(b[:len(b)-1])), abi.Corrupt, "cut: 84 bytes of 85")
+	if err := VerifyFrom(&h, bytes.NewReader(unhex(t, hexTwoRecords))); err != nil {
+		t.Errorf("a good batch: %v", err)
+	}
 }

@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"sync/atomic"
 
 	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/finding"
 	"github.com/rsmhost/rsmhost/host/format"
 )
 
@@ -21,6 +23,7 @@ type Dir struct {
 	logStart      map[format.CheckpointKey]int64
 	highWatermark map[format.CheckpointKey]int64
 	logs          []*Log
+	report        *atomic.Pointer[func(finding.Finding)]
 }
 
 // OpenDir opens every partition below path. The caller closes it.
@@ -29,7 +32,7 @@ func OpenDir(path string) (*Dir, error) {
 	if err != nil {
 		return nil, abi.E("open log directory", path, abi.FileKind(err), err)
 	}
-	d := &Dir{Path: path, NodeID: -1}
+	d := &Dir{Path: path, NodeID: -1, report: new(atomic.Pointer[func(finding.Finding)])}
 	if err := d.readCheckpoints(); err != nil {
 		return nil, err
 	}

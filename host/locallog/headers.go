@@ -21,17 +21,29 @@ type headerReader struct {
 	start int64 // position in the file of buf[0]
 	n     int
 	last  int64 // position that was asked for last
+
+	known   []byte // what was read of the file before; nil: nothing
+	knownAt int64  // position of known[0]
 }
 
 var headers = sync.Pool{New: func() any { return new(headerReader) }}
 
-func (r *headerReader) reset(s *Segment) { r.s, r.start, r.n, r.last = s, 0, 0, 0 }
+func (r *headerReader) reset(s *Segment) { r.s, r.start, r.n, r.last, r.known = s, 0, 0, 0, nil }
+
+// free lets go of the reader.
+func (r *headerReader) free() {
+	r.known = nil
+	headers.Put(r)
+}
 
 // at gives the bytes of a header at pos, fewer where the segment ends. They are good until the next call.
 func (r *headerReader) at(pos int64) ([]byte, error) {
 	small := pos-r.last < smallBatch // the first one is taken for large: most reads end with it
 	r.last = pos
 	end := min(pos+format.HeaderSizeV2, r.s.Size)
+	if pos >= r.knownAt && end <= r.knownAt+int64(len(r.known)) {
+		return r.known[pos-r.knownAt : end-r.knownAt], nil
+	}
 	if pos < r.start || end > r.start+int64(r.n) {
 		want := end - pos
 		if small && pos > 0 {

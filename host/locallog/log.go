@@ -27,6 +27,7 @@ type Log struct {
 	segments    []*Segment // by base; never empty after openLog
 	snapshots   []int64    // offsets of producer snapshots, ascending
 	open        producers  // transactions that are open at LogEnd
+	met         *met
 }
 
 // LogStart is what the log-start-offset checkpoint says. It reports false where the partition is not in it: the log then
@@ -45,7 +46,7 @@ func (l *Log) FirstBase() int64 {
 }
 
 func openLog(d *Dir, path, topic string, partition int32) (*Log, error) {
-	l, err := describeLog(path, topic, partition)
+	l, err := describeLog(d, path, topic, partition)
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +65,9 @@ func openLog(d *Dir, path, topic string, partition int32) (*Log, error) {
 }
 
 // describeLog reads the small files of a partition's directory.
-func describeLog(path, topic string, partition int32) (*Log, error) {
+func describeLog(d *Dir, path, topic string, partition int32) (*Log, error) {
 	l := &Log{ID: abi.TopicIDPartition{Topic: topic, Partition: partition}, Path: path}
+	l.met = &met{id: l.ID, report: d.report}
 	id, err := readFile(path, "partition.metadata", format.ParsePartitionMetadata)
 	if err != nil {
 		return nil, err
@@ -105,12 +107,15 @@ func (l *Log) list() error {
 		}
 		switch ext {
 		case ".log":
-			l.segments = append(l.segments, &Segment{Base: base, path: filepath.Join(l.Path, e.Name())})
+			l.segments = append(l.segments, newSegment(base, filepath.Join(l.Path, e.Name()), l.met))
 		case ".snapshot":
 			l.snapshots = append(l.snapshots, base)
 		}
 	}
 	sort.Slice(l.segments, func(i, j int) bool { return l.segments[i].Base < l.segments[j].Base })
+	for i, s := range l.segments[:max(0, len(l.segments)-1)] {
+		s.until = l.segments[i+1].Base
+	}
 	sort.Slice(l.snapshots, func(i, j int) bool { return l.snapshots[i] < l.snapshots[j] })
 	return nil
 }

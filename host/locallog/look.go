@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
@@ -20,7 +21,7 @@ import (
 //
 // Errors: those of OpenDir; d stays good then.
 func (d *Dir) Look() (*Dir, error) {
-	next := &Dir{Path: d.Path, NodeID: -1}
+	next := &Dir{Path: d.Path, NodeID: -1, report: d.report}
 	if err := next.readCheckpoints(); err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (d *Dir) lookLog(next *Dir, path, topic string, partition int32) (*Log, err
 // grown gives the log as it is now, if it is what it was with segments deleted in front and batches appended; nil where it
 // is not. It is l itself where nothing changed.
 func (l *Log) grown(d *Dir) (now *Log, grew bool, err error) {
-	now, err = describeLog(l.Path, l.ID.Topic, l.ID.Partition)
+	now, err = describeLog(d, l.Path, l.ID.Topic, l.ID.Partition)
 	if err != nil {
 		return nil, false, err
 	}
@@ -108,7 +109,8 @@ func (l *Log) inherit(old *Log) (longer []*Segment, ok bool, err error) {
 			}
 			s.Size, s.index, s.txns = 0, nil, nil // all of it is behind the old end
 		default:
-			if l.segments[i], ok, err = old.segments[at].again(); err != nil || !ok {
+			until := s.until
+			if l.segments[i], ok, err = old.segments[at].again(until); err != nil || !ok {
 				return nil, false, err
 			}
 		}
@@ -120,9 +122,9 @@ func (l *Log) inherit(old *Log) (longer []*Segment, ok bool, err error) {
 	return longer, joined, nil
 }
 
-// again gives a segment as it is now: itself where its file has the same size, a copy where it grew. It reports false where
-// it is shorter, or what was its last batch is another.
-func (s *Segment) again() (*Segment, bool, error) {
+// again gives a segment as it is now, of offsets that end at until: itself where its file has the same size, a copy where it
+// grew. It reports false where it is shorter, or what was its last batch is another.
+func (s *Segment) again(until int64) (*Segment, bool, error) {
 	st, err := os.Stat(s.path)
 	if err != nil {
 		return nil, false, abi.E("open segment", s.path, abi.FileKind(err), err)
@@ -134,12 +136,13 @@ func (s *Segment) again() (*Segment, bool, error) {
 	if st.Size() < s.Size || !os.SameFile(st, held) {
 		return nil, false, nil
 	}
-	if st.Size() == s.disk {
+	if st.Size() == s.disk && until == s.until {
 		return s, true, nil
 	}
 	now := *s
-	now.disk = st.Size()
-	now.index, now.txns = slices.Clone(s.index), slices.Clone(s.txns)
+	now.disk, now.until = st.Size(), until
+	now.index, now.txns = slices.Clone(s.Index()), slices.Clone(s.txns)
+	now.made = new(atomic.Pointer[format.OffsetIndex])
 	return &now, true, nil
 }
 
@@ -162,13 +165,16 @@ func (l *Log) advance(longer []*Segment) error {
 // append takes in what lies behind s.Size.
 func (l *Log) append(s *Segment) (torn, err error) {
 	l.LogEnd = max(l.LogEnd, s.Base) // the segment before may end in compacted offsets
-	end := s.Size
+	end, next := s.Size, s.Base
+	if end > 0 {
+		next = l.LogEnd
+	}
 	since := end - s.lastIndexed()
 	s.Size = s.disk
 	var bad error
-	stop, err := s.scan(end, s.Size, func(at batchAt) bool {
+	stop, err := s.scan(end, next, s.Size, func(at batchAt) bool {
 		b := &Batch{at.BatchHeader, s, at.Pos}
-		if bad = s.verify(at); bad != nil {
+		if bad = s.Verify(&at.BatchHeader, at.Pos); bad != nil {
 			return true
 		}
 		if since > indexInterval {

@@ -53,8 +53,31 @@ func (s *Span) Headers(limit int64, visit func(h *format.BatchHeader) (stop bool
 	if second > limit || visit(&s.First) {
 		return nil
 	}
-	_, err := s.Segment.scan(second, limit, func(b batchAt) bool { return b.Pos+b.Size() > limit || visit(&b.BatchHeader) })
+	_, err := s.Segment.scan(second, s.First.LastOffset+1, limit, func(b batchAt) bool { return b.Pos+b.Size() > limit || visit(&b.BatchHeader) })
 	return err
+}
+
+// Check holds the batches of b, which was read from the span's position on, against each other and the segment as Headers does,
+// and gives the bytes of b that are whole batches in their place. An error is CORRUPT, and says why that is not all of b; a last
+// batch that is cut by the end of b is no error.
+func (s *Span) Check(b []byte) (good int64, err error) {
+	ahead := headers.Get().(*headerReader)
+	defer ahead.free()
+	ahead.reset(s.Segment)
+	ahead.known, ahead.knownAt = b, s.Pos
+	end, limit := s.Pos+s.First.Size(), s.Pos+int64(len(b))
+	if end > limit {
+		return 0, nil
+	}
+	good = end - s.Pos
+	_, err = s.Segment.scanWith(ahead, end, s.First.LastOffset+1, limit, func(b batchAt) bool {
+		if b.Pos+b.Size() > limit {
+			return true
+		}
+		good = b.Pos + b.Size() - s.Pos
+		return false
+	})
+	return good, err
 }
 
 func (l *Log) next(i int) int64 {

@@ -17,9 +17,11 @@ func (l *Log) rebuildIndexes(clean bool) error {
 			if s.rebuild.index != nil {
 				l.noteRepaired(s.beside(".index"), "%v; made anew in memory", s.rebuild.index)
 			}
-			if err := s.rebuildIndex(); err != nil {
+			x, err := s.indexed(s.index)
+			if err != nil {
 				return err
 			}
+			s.index = x
 		}
 		if s.rebuild.txns != nil || last && !clean {
 			if s.rebuild.txns != nil {
@@ -32,21 +34,6 @@ func (l *Log) rebuildIndexes(clean bool) error {
 		s.rebuild.index, s.rebuild.txns = nil, nil
 	}
 	return nil
-}
-
-func (s *Segment) rebuildIndex() error {
-	var x format.OffsetIndex
-	since := int64(0)
-	_, err := s.scan(0, s.Size, func(b batchAt) bool {
-		if since > indexInterval {
-			x = format.AppendOffsetEntry(x, s.Base, b.LastOffset, b.Pos)
-			since = 0
-		}
-		since += b.Size()
-		return false
-	})
-	s.index = x
-	return ignoreCorrupt(err)
 }
 
 // rebuildAborted makes the transaction index of s, whose offsets end before next: from the newest producer snapshot at or

@@ -1,6 +1,9 @@
 package locallog
 
 import (
+	"fmt"
+	"io"
+
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
 )
@@ -17,13 +20,18 @@ type end struct {
 func (s *Segment) recover(clean bool) (end, error) {
 	from := int64(0)
 	if n := s.index.Len(); clean && n > 0 {
-		_, from = s.index.Entry(n-1, s.Base)
+		entry, pos := s.index.Entry(n-1, s.Base)
+		if s.proves(entry, pos) {
+			from = pos
+		} else {
+			s.rebuild.index = fmt.Errorf("entry (%d, %d) does not lead to its batch", entry, pos)
+		}
 	}
 	e := end{offset: s.Base}
 	var bad error
-	pos, err := s.scan(from, s.Size, func(b batchAt) bool {
+	pos, err := s.scan(from, s.firstAt(from), s.Size, func(b batchAt) bool {
 		if !clean {
-			if bad = s.verify(b); bad != nil {
+			if bad = s.Verify(&b.BatchHeader, b.Pos); bad != nil {
 				return true
 			}
 		}
@@ -41,12 +49,13 @@ func (s *Segment) recover(clean bool) (end, error) {
 	return e, nil
 }
 
-func (s *Segment) verify(b batchAt) error {
-	bytes := make([]byte, b.Size())
-	if _, err := s.file.ReadAt(bytes, b.Pos); err != nil {
+// Verify holds the batch at pos, whose header is h, against its CRC. An error is CORRUPT, or what reading the file gave.
+func (s *Segment) Verify(h *format.BatchHeader, pos int64) error {
+	err := format.VerifyFrom(h, io.NewSectionReader(s.file, pos, h.Size()))
+	if err != nil && abi.KindOf(err) != abi.Corrupt {
 		return abi.E("read", s.path, abi.FileKind(err), err)
 	}
-	return format.VerifyBatch(&b.BatchHeader, bytes)
+	return err
 }
 
 // ignoreCorrupt passes over a bad batch in the middle of the log: reads that reach it report it.

@@ -50,9 +50,8 @@ func (s *Segment) Visit(offset int64, visit func(*Batch) (stop bool, err error))
 }
 
 func (s *Segment) visit(offset int64, visit func(*Batch) (bool, error)) (stopped bool, err error) {
-	_, pos := s.index.Lookup(s.Base, offset)
 	var failed error
-	_, err = s.scan(pos, s.Size, func(at batchAt) bool {
+	_, err = s.seek(offset, func(at batchAt) bool {
 		if at.LastOffset < offset {
 			return false
 		}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
@@ -17,10 +19,15 @@ type Segment struct {
 	Size int64 // bytes that hold whole batches
 
 	path  string
+	until int64 // exclusive end of its offsets: the base of the segment that follows; math.MaxInt64 where none does
 	file  *os.File
 	disk  int64 // bytes of the file when it was looked at: more than Size where its end is torn
 	index format.OffsetIndex
 	txns  format.TxnIndex
+	// made is the offset index that took the place of index when an entry of that did not lead to its batch; it holds nil
+	// until then.
+	made *atomic.Pointer[format.OffsetIndex]
+	met  *met
 
 	rebuild struct{ index, txns error } // why the index on disk can't be used, until it was rebuilt in memory
 }
@@ -28,8 +35,18 @@ type Segment struct {
 // Path is the segment's file.
 func (s *Segment) Path() string { return s.path }
 
+// newSegment is the segment of the file at path, which open opens.
+func newSegment(base int64, path string, met *met) *Segment {
+	return &Segment{Base: base, path: path, until: math.MaxInt64, made: new(atomic.Pointer[format.OffsetIndex]), met: met}
+}
+
 // Index is the segment's offset index: that on disk, or one made in memory where that can't be used.
-func (s *Segment) Index() format.OffsetIndex { return s.index }
+func (s *Segment) Index() format.OffsetIndex {
+	if x := s.made.Load(); x != nil {
+		return *x
+	}
+	return s.index
+}
 
 // Aborted is the segment's transaction index: that on disk, or one made in memory where that can't be used; empty where
 // no abort marker lies in the segment.
@@ -104,49 +121,4 @@ func (s *Segment) close() error {
 		return nil
 	}
 	return s.file.Close()
-}
-
-// batchAt is a batch as a scan sees it: its header and where it lies.
-type batchAt struct {
-	format.BatchHeader
-	Pos int64
-}
-
-// scan calls visit with the header of each batch that begins at position pos or behind it and before limit until visit says stop.
-// It ends at limit, at most the segment's size, and at a batch that is cut or is none with a CORRUPT error and its position.
-func (s *Segment) scan(pos, limit int64, visit func(batchAt) (stop bool)) (int64, error) {
-	ahead := headers.Get().(*headerReader)
-	defer headers.Put(ahead)
-	ahead.reset(s)
-	for pos < limit {
-		b, err := ahead.at(pos)
-		if err != nil {
-			return pos, err
-		}
-		h, err := format.ParseBatchHeader(b)
-		if err != nil {
-			return pos, abi.Errorf("read", s.path, abi.Corrupt, "batch at byte %d: %w", pos, err)
-		}
-		if pos+h.Size() > s.Size {
-			return pos, abi.Errorf("read", s.path, abi.Corrupt, "batch %d-%d at byte %d of %d bytes is cut at byte %d",
-				h.BaseOffset, h.LastOffset, pos, h.Size(), s.Size)
-		}
-		if visit(batchAt{h, pos}) {
-			return pos, nil
-		}
-		pos += h.Size()
-	}
-	return pos, nil
-}
-
-// find gives the first batch whose last offset is at or above offset. It reports false where the segment holds none.
-func (s *Segment) find(offset int64) (b batchAt, ok bool, err error) {
-	_, pos := s.index.Lookup(s.Base, offset)
-	_, err = s.scan(pos, s.Size, func(at batchAt) bool {
-		if at.LastOffset >= offset {
-			b, ok = at, true
-		}
-		return ok
-	})
-	return b, ok, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
@@ -88,18 +89,25 @@ func (r *Reader) pointLocal(rd *read, span locallog.Span, n int64) (took int64, 
 	}
 	acc, legacy := rd.acc, false
 	var disorder error
+	before, last := acc, span.First // of the batch that was taken last
 	err = span.Headers(span.Pos+n, func(h *format.BatchHeader) bool {
 		legacy = h.Magic < 2
-		if r.policy.Verify && acc.batches > 0 {
-			disorder = follows(h, acc.next)
+		if r.policy.Verify {
+			disorder = rd.misplaced(h, math.MaxInt64)
 		}
 		if legacy || disorder != nil {
 			return true
 		}
+		before, last = acc, *h
 		acc.saw(h)
 		took += h.Size()
 		return false
 	})
+	if err != nil && took > 0 && r.policy.Verify { // the length of the batch before may be what is wrong
+		if bad := span.Segment.Verify(&last, span.Pos+took-last.Size()); bad != nil {
+			acc, took, err = before, took-last.Size(), bad
+		}
+	}
 	switch {
 	case legacy && acc.inFiles > 0: // what is written anew can't stand behind files: the next fetch begins with it
 		return 0, true, nil
@@ -139,11 +147,27 @@ func (r *Reader) copyLocal(ctx context.Context, rd *read, span locallog.Span, n 
 	if rd.acc.len() == 0 {
 		rd.acc.local, rd.acc.pos = &span, span.Pos
 	}
-	took, err := r.accept(rd, b, n, nil)
+	took, err := r.acceptLocal(rd, &span, b)
 	rd.acc.n += took
 	rd.acc.wentLocal = rd.acc.wentLocal || took > 0
-	if err != nil {
-		return took, abi.E("read", fmt.Sprintf("%s at byte %d", span.Segment.Path(), span.Pos+took), abi.KindOf(err), err)
+	if err != nil && took == 0 {
+		return 0, abi.E("read", fmt.Sprintf("%s at byte %d", span.Segment.Path(), span.Pos), abi.KindOf(err), err)
 	}
-	return took, nil
+	return took, nil // what came before it is good, and the next fetch is told why it ends
+}
+
+// acceptLocal is accept for the bytes of a span.
+func (r *Reader) acceptLocal(rd *read, span *locallog.Span, b []byte) (int64, error) {
+	if !r.policy.Verify {
+		return r.accept(rd, b, int64(len(b)), nil)
+	}
+	good, disorder := span.Check(b)
+	if disorder != nil {
+		b = b[:good]
+	}
+	took, err := r.accept(rd, b, int64(len(b)), nil)
+	if err == nil {
+		err = disorder
+	}
+	return took, err
 }

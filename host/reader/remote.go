@@ -322,18 +322,29 @@ func (rd *read) verify(h *format.BatchHeader, b []byte, seg *piece) error {
 	if err := format.VerifyBatch(h, b); err != nil && !planted.UncheckedCRCs {
 		return err
 	}
+	if seg == nil {
+		return rd.misplaced(h, math.MaxInt64)
+	}
+	if h.LeaderEpoch != epoch.Undefined { // that is of before there were epochs
+		if err := seg.strays(h); err != nil {
+			return err
+		}
+	}
+	return rd.misplaced(h, seg.until)
+}
+
+// misplaced is an error for a batch that comes behind the answer's last one or was written in another leader epoch than the
+// lineage has at its offset. until is where the lineage leaves the segment (exclusive).
+func (rd *read) misplaced(h *format.BatchHeader, until int64) error {
 	if rd.acc.batches > 0 {
 		if err := follows(h, rd.acc.next); err != nil {
 			return err
 		}
 	}
-	if seg == nil || h.LeaderEpoch == epoch.Undefined { // the latter: of before there were epochs
+	if h.LeaderEpoch == epoch.Undefined {
 		return nil
 	}
-	if err := seg.strays(h); err != nil {
-		return err
-	}
-	if le, ok := rd.part.Lineage.ForOffset(h.BaseOffset); ok && h.BaseOffset < seg.until && le.Epoch != h.LeaderEpoch {
+	if le, ok := rd.part.Lineage.ForOffset(h.BaseOffset); ok && h.BaseOffset < until && le.Epoch != h.LeaderEpoch {
 		return abi.Errorf("", "", abi.Corrupt, "batch %d-%d says leader epoch %d, and the offset was written in epoch %d", h.BaseOffset, h.LastOffset, h.LeaderEpoch, le.Epoch)
 	}
 	return nil

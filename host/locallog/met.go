@@ -1,0 +1,29 @@
+package locallog
+
+import (
+	"sync/atomic"
+
+	"github.com/rsmhost/rsmhost/abi"
+	"github.com/rsmhost/rsmhost/host/finding"
+)
+
+// met is where findings of one partition go that reads meet after it was opened.
+type met struct {
+	id     abi.TopicIDPartition
+	report *atomic.Pointer[func(finding.Finding)] // of the Dir and its later views
+}
+
+// repaired reports something of a file that is wrong, and is repaired in memory.
+func (m *met) repaired(path string, offset int64, format string, args ...any) {
+	report := m.report.Load()
+	if report == nil {
+		return
+	}
+	f := finding.Of(m.id, offset, format, args...)
+	f.Path, f.Repaired = path, true
+	(*report)(f)
+}
+
+// Report has fn called with what reads meet that is wrong and no reason to fail, by whoever reads. It holds for later views
+// (Look) too.
+func (d *Dir) Report(fn func(finding.Finding)) { d.report.Store(&fn) }
