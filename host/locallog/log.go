@@ -27,6 +27,7 @@ type Log struct {
 	segments    []*Segment // by base; never empty after openLog
 	snapshots   []int64    // offsets of producer snapshots, ascending
 	open        producers  // transactions that are open at LogEnd
+	tail        ascent     // of the batches that were read behind an unclean end, or since
 	met         *met
 }
 
@@ -61,10 +62,11 @@ func openLog(d *Dir, path, topic string, partition int32) (*Log, error) {
 	if err := l.recover(d); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
+	l.readEpochs()
 	return l, nil
 }
 
-// describeLog reads the small files of a partition's directory.
+// describeLog reads whose log lies in a directory.
 func describeLog(d *Dir, path, topic string, partition int32) (*Log, error) {
 	l := &Log{ID: abi.TopicIDPartition{Topic: topic, Partition: partition}, Path: path}
 	l.met = &met{id: l.ID, report: d.report}
@@ -73,11 +75,6 @@ func describeLog(d *Dir, path, topic string, partition int32) (*Log, error) {
 		return nil, err
 	}
 	l.ID.TopicID = id
-	epochs, err := readFile(path, "leader-epoch-checkpoint", format.ParseLeaderEpochs)
-	if err != nil {
-		l.note(filepath.Join(path, "leader-epoch-checkpoint"), "%v; taken as empty", err)
-	}
-	l.Lineage = epoch.Of(epochs)
 	return l, nil
 }
 
@@ -137,6 +134,7 @@ func (l *Log) recover(d *Dir) error {
 		if err != nil {
 			return err
 		}
+		l.tail = end.epochs
 		l.LogEnd = end.offset
 		l.tellTorn(end)
 	}

@@ -79,10 +79,11 @@ func (l *Log) grown(d *Dir) (now *Log, grew bool, err error) {
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	now.open, now.LogEnd = maps.Clone(l.open), l.LogEnd
+	now.open, now.LogEnd, now.tail = maps.Clone(l.open), l.LogEnd, slices.Clone(l.tail)
 	if err := now.advance(longer); err != nil {
 		return nil, false, err
 	}
+	now.readEpochs()
 	now.bounds(d)
 	if now.same(l) {
 		return l, false, nil
@@ -190,6 +191,7 @@ func (l *Log) append(s *Segment) (torn, err error) {
 			s.txns = format.AppendAborted(s.txns, aborted)
 		}
 		l.LogEnd = b.LastOffset + 1
+		l.tail.add(&b.BatchHeader)
 		return false
 	})
 	s.Size = stop

@@ -13,6 +13,7 @@ type end struct {
 	offset   int64 // exclusive
 	position int64
 	torn     error // why it is not the end of the file
+	epochs   ascent
 }
 
 // recover finds the end of the last segment and cuts Size there, in memory. After an unclean end each batch's CRC is
@@ -34,6 +35,7 @@ func (s *Segment) recover(clean bool) (end, error) {
 			if bad = s.Verify(&b.BatchHeader, b.Pos); bad != nil {
 				return true
 			}
+			e.epochs.add(&b.BatchHeader)
 		}
 		e.offset = max(e.offset, b.LastOffset+1)
 		return false
