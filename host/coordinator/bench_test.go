@@ -59,7 +59,7 @@ func BenchmarkCommit(b *testing.B) {
 				o := open(b, dir)
 				b.SetParallelism(clients)
 				b.RunParallel(func(pb *testing.PB) {
-					s := o.Connect("192.0.2.7")
+					s := o.Connect("192.0.2.7", Rights{})
 					defer s.Close()
 					for pb.Next() {
 						if code := mustCommit(b, s, commitOf("g", orders, 0, 1)); code != 0 {

@@ -97,7 +97,7 @@ func open(t testing.TB, dir string) *opened {
 
 // connect begins a session, and closes it when the test ends.
 func (o *opened) connect(t testing.TB) *Session {
-	s := o.Connect("192.0.2.7")
+	s := o.Connect("192.0.2.7", Rights{})
 	t.Cleanup(s.Close)
 	return s
 }

@@ -691,7 +691,7 @@ func TestAnythingIsAnswered(t *testing.T) {
 
 // anything asks n things.
 func anything(t *testing.T, o *opened, sc *scrambler, n int) {
-	s := o.Connect("192.0.2.7")
+	s := o.Connect("192.0.2.7", Rights{})
 	defer s.Close()
 	for range n {
 		q := sc.request(o.Serves())

@@ -29,6 +29,7 @@ type holding struct {
 	speaks  string // the protocol of that
 	names   int64  // of bytes: the topics that it names
 	pattern int64  // of bytes: the pattern that it named them by
+	wish    *wish  // of a member of KIP-848; nil: none
 }
 
 // hold lets a member hold what it says, in place of what it held, or reports that there is no room.
@@ -46,7 +47,7 @@ func (l *ledger) hold(key string, h holding, now time.Time) bool {
 	if grows > 0 && l.bytes+grows > maxMemberData {
 		return false
 	}
-	h.until, h.in, h.speaks = now.Add(h.session), l.held[key].in, l.held[key].speaks
+	h.until, h.in, h.speaks, h.wish = now.Add(h.session), l.held[key].in, l.held[key].speaks, l.held[key].wish
 	l.held[key] = h
 	l.bytes += grows
 	return true
@@ -114,6 +115,23 @@ func (l *ledger) speak(keys []string) string {
 		}
 	}
 	return last.speaks
+}
+
+// wish is what a member subscribes to; nil: nobody knows.
+func (l *ledger) wish(key string) *wish {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held[key].wish
+}
+
+// wishes notes what a member subscribes to.
+func (l *ledger) wishes(key string, w *wish) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h, ok := l.held[key]; ok {
+		h.wish = w
+		l.held[key] = h
+	}
 }
 
 // has reports a member that holds something.

@@ -16,12 +16,16 @@ import (
 
 // Session is one connection of a client. The member that joins over it waits over it.
 type Session struct {
-	c    *Coordinator
-	link *link
+	c      *Coordinator
+	link   *link
+	rights Rights
 }
 
-// Connect begins a session of a client at this host, which descriptions of members show.
-func (c *Coordinator) Connect(host string) *Session { return &Session{c, c.newLink("/" + host)} }
+// Connect begins a session of a client at this host, which descriptions of members show, and with these rights. They decide
+// what a member of KIP-848 is assigned, and nothing else: what a client may ask for at all is decided by who hands it over.
+func (c *Coordinator) Connect(host string, rights Rights) *Session {
+	return &Session{c, c.newLink("/" + host), rights}
+}
 
 // Close ends a session, and what still waits in it. Its member stays until its session timeout, as at a broker.
 func (s *Session) Close() { s.link.close() }
@@ -298,11 +302,16 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 			return Refuse(q, invalidRegularExpression, err.Error())
 		}
 	}
+	w, err := s.subscribe(q)
+	if err != nil {
+		return Refuse(q, invalidRegularExpression, err.Error())
+	}
 	known := s.c.members.has(memberKey(q.Group, q.MemberID))
 	key, code, why := s.holdSubscription(client, q, pattern)
 	if code != 0 {
 		return Refuse(q, code, why)
 	}
+	q.SubscribedTopicRegex = nil // it is names now
 	if q.Topics != nil {
 		owned := make([]kmsg.ConsumerGroupHeartbeatRequestTopic, 0, len(q.Topics))
 		for _, t := range q.Topics {
@@ -328,6 +337,9 @@ func (s *Session) heartbeat(ctx context.Context, client string, q *kmsg.Consumer
 	}
 	if resp.MemberID != nil {
 		s.c.members.rename(key, memberKey(q.Group, *resp.MemberID))
+	}
+	if w != nil && resp.ErrorCode == 0 {
+		s.c.members.wishes(memberKey(q.Group, *cmp.Or(resp.MemberID, &q.MemberID)), w)
 	}
 	if resp.Assignment == nil {
 		return resp
@@ -416,6 +428,12 @@ func (s *Session) describe(ctx context.Context, client string, q *kmsg.ConsumerG
 		}
 		for j := range resp.Groups[i].Members {
 			m := &resp.Groups[i].Members[j]
+			if w := s.c.members.wish(memberKey(resp.Groups[i].Group, m.MemberID)); w != nil {
+				m.SubscribedTopics, m.SubscribedTopicRegex = append([]string{}, w.names...), nil
+				if w.source != "" {
+					m.SubscribedTopicRegex = &w.source
+				}
+			}
 			for _, a := range []*kmsg.Assignment{&m.Assignment, &m.TargetAssignment} {
 				for k := range a.TopicPartitions {
 					t := &a.TopicPartitions[k]

@@ -24,9 +24,17 @@ type incarnation struct {
 // It is locked for writing while kfake is being told. An answer that shows a topic just made is translated after that.
 type registry struct {
 	mu      sync.RWMutex
+	version int64                   // another one when topics are
 	byName  map[string]*incarnation // that kfake has now
 	byID    map[abi.UUID]*incarnation
 	byInner map[abi.UUID]*incarnation
+}
+
+// current is the version of the topics that there are.
+func (r *registry) current() int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.version
 }
 
 // named gives the topic that a name means.
@@ -143,6 +151,7 @@ func (c *Coordinator) sync() error {
 	if d.empty() {
 		return nil
 	}
+	r.version++
 	for _, t := range d.named {
 		r.byName[t.Name].ID, r.byID[t.ID] = t.ID, r.byName[t.Name]
 	}

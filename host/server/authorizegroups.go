@@ -65,21 +65,23 @@ func (m may) member(group string, q kmsg.Request, do func(kmsg.Request) kmsg.Res
 	return do(q)
 }
 
-// heartbeat is member for KIP-848, where the server assigns. Topics that a pattern found are taken out where the client may
-// not see them.
+// heartbeat is member for KIP-848, where the server assigns: what, is decided by groupRights.
 func (m may) heartbeat(q *kmsg.ConsumerGroupHeartbeatRequest, do func(kmsg.Request) kmsg.Response) kmsg.Response {
 	for _, t := range q.SubscribedTopicNames {
 		if m.group(access.Read, q.Group) && !m.topic(access.Describe, t) {
 			return coordinator.Refuse(q, topicAuthorizationFailed, noRule)
 		}
 	}
-	resp := m.member(q.Group, q, do).(*kmsg.ConsumerGroupHeartbeatResponse)
-	if resp.Assignment != nil {
-		resp.Assignment.Topics = slices.DeleteFunc(resp.Assignment.Topics, func(t kmsg.ConsumerGroupHeartbeatResponseAssignmentTopic) bool {
-			return !m.topicID(access.Describe, t.TopicID)
-		})
+	return m.member(q.Group, q, do)
+}
+
+// groupRights are what the connection's client may do, as the assignment of partitions asks: by the rules that are in force
+// then, and without a line in the log.
+func (c *conn) groupRights() coordinator.Rights {
+	may := func(op access.Operation) func(string) bool {
+		return func(topic string) bool { return c.s.o.Access.Rules().Allow(c.who, op, access.Topic, topic) }
 	}
-	return resp
+	return coordinator.Rights{See: may(access.Describe), Read: may(access.Read), Since: func() any { return c.s.o.Access.Rules() }}
 }
 
 // commit keeps the offsets of topics that the client may read.

@@ -39,7 +39,7 @@ func partitionCount(t *host.Topic) int32 {
 // group hands a request to the group coordinator. A connection has one session there.
 func group(ctx context.Context, c *conn, req *request) (kmsg.Response, error) {
 	if c.groups == nil {
-		c.groups = c.s.groups.Connect(ipOf(c.nc))
+		c.groups = c.s.groups.Connect(ipOf(c.nc), c.groupRights())
 	}
 	once(req.msg)
 	do := func(q kmsg.Request) kmsg.Response { return c.groups.Do(ctx, req.client, q) }
