@@ -143,6 +143,14 @@ func (a *Access) Begin(mechanism string) (*Exchange, bool) {
 	return newExchange(mechanism, a.users.get(), a.secret, a.deriving, nil), true
 }
 
+// Users are those that there are now; nil without SASL.
+func (a *Access) Users() *Users {
+	if !a.SASL() {
+		return nil
+	}
+	return a.users.get()
+}
+
 // Rules are those in force now; nil ones allow everything. Take them once for a request: looking at the file has its cost.
 func (a *Access) Rules() *Rules {
 	if a == nil || a.rules == nil {

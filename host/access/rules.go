@@ -2,6 +2,8 @@ package access
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -165,4 +167,31 @@ func matches(pattern, name string) bool {
 		return strings.HasPrefix(name, prefix)
 	}
 	return pattern == name
+}
+
+// Rule is one thing that rules allow, for who lists them.
+type Rule struct {
+	Principal Principal // "*": everybody
+	Operation Operation
+	Kind      Kind
+	Pattern   string // a name, a prefix before "*", or "*" for all; of Cluster empty
+}
+
+// List gives all rules, each once, in the order of principals and then of the file. Nil rules have none: they allow everything.
+func (r *Rules) List() []Rule {
+	if r == nil {
+		return nil
+	}
+	var out []Rule
+	seen := map[Rule]bool{}
+	for _, who := range slices.Sorted(maps.Keys(r.of)) {
+		for _, of := range r.of[who] {
+			one := Rule{who, of.op, of.kind, of.pattern}
+			if !seen[one] {
+				out = append(out, one)
+			}
+			seen[one] = true
+		}
+	}
+	return out
 }

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,4 +119,38 @@ func FuzzParseRules(f *testing.F) {
 			t.Errorf("%q lets %q read %q", text, who, name)
 		}
 	})
+}
+
+// TestLists: rules and users are listed as they are, each once, without what is secret.
+func TestLists(t *testing.T) {
+	r, err := ParseRules([]byte("User:b read topic:x topic:x\n* describe cluster\nUser:a delete,read group:g*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Rule{{"*", Describe, Cluster, ""}, {"User:a", Delete, Group, "g*"}, {"User:a", Read, Group, "g*"}, {"User:b", Read, Topic, "x"}}
+	if got := r.List(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := (*Rules)(nil).List(); got != nil {
+		t.Errorf("of no rules: %v", got)
+	}
+	var lines string
+	for _, user := range []string{"zoe", "adam"} {
+		text, err := Verifiers(user, "secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += text
+	}
+	u, err := ParseUsers([]byte(lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := u.List()
+	if len(list) != 4 || list[0].User != "adam" || list[3].User != "zoe" || list[0].Mechanism != ScramSHA256 || list[1].Mechanism != ScramSHA512 || list[0].Iterations < iterationsMin {
+		t.Errorf("%+v", list)
+	}
+	if got := (*Users)(nil).List(); got != nil {
+		t.Errorf("of no users: %v", got)
+	}
 }

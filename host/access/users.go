@@ -82,6 +82,28 @@ func ParseUsers(text []byte) (*Users, error) {
 	return u, nil
 }
 
+// Verified is what may be told of a verifier.
+type Verified struct {
+	User, Mechanism string
+	Iterations      int
+}
+
+// List gives what may be told of all verifiers, by user and mechanism.
+func (u *Users) List() (out []Verified) {
+	if u == nil {
+		return nil
+	}
+	for mechanism, verifiers := range u.of {
+		for user, c := range verifiers {
+			out = append(out, Verified{user, mechanism, c.Iters})
+		}
+	}
+	slices.SortFunc(out, func(a, b Verified) int {
+		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Mechanism, b.Mechanism))
+	})
+	return out
+}
+
 // parseVerifier reads salt, stored key, server key and iterations, each once. What it holds is in no error: it is a secret.
 func parseVerifier(text string, size int) (c scram.StoredCredentials, err error) {
 	fields := map[string]string{}

@@ -23,9 +23,13 @@ const (
 	unsupportedVersion         int16 = 35
 	invalidRequest             int16 = 42
 	policyViolation            int16 = 44
+	securityDisabled           int16 = 54
 	transactionalIDDenied      int16 = 53 // TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 	saslAuthenticationFailed   int16 = 58
+	delegationTokensOff        int16 = 61 // DELEGATION_TOKEN_AUTH_DISABLED
+	resourceNotFound           int16 = 91
 	unknownTopicID             int16 = 100
+	transactionalIDNotFound    int16 = 105
 	unsupportedEndpointType    int16 = 115
 )
 
@@ -65,6 +69,8 @@ func plain[Q kmsg.Request, R kmsg.Response](min int16, handle func(q Q) R) *api 
 func newAPIs(groups map[int16]coordinator.Range) map[int16]*api {
 	versions := on(0, apiVersions)
 	versions.max = 4 // 5 says for which cluster it is, which nobody checks here
+	adding := plain(0, addPartitionsToTxn)
+	adding.max = 3 // 4 and more are what brokers say to each other
 	own := map[kmsg.Key]*api{
 		kmsg.Produce:                 on(3, produce), // without it in the list librdkafka waits in silence
 		kmsg.Fetch:                   on(4, fetch),
@@ -76,7 +82,7 @@ func newAPIs(groups map[int16]coordinator.Range) map[int16]*api {
 		kmsg.CreateTopics:            plain(0, createTopics),
 		kmsg.DeleteTopics:            plain(0, deleteTopics),
 		kmsg.DeleteRecords:           plain(0, deleteRecords),
-		kmsg.InitProducerID:          plain(0, initProducerID),
+		kmsg.InitProducerID:          on(0, initProducerID),
 		kmsg.OffsetForLeaderEpoch:    on(0, offsetForLeaderEpoch),
 		kmsg.DescribeConfigs:         on(0, describeConfigs),
 		kmsg.AlterConfigs:            plain(0, alterConfigs),
@@ -86,6 +92,36 @@ func newAPIs(groups map[int16]coordinator.Range) map[int16]*api {
 		kmsg.IncrementalAlterConfigs: plain(0, incrementalAlterConfigs),
 		kmsg.DescribeCluster:         on(0, describeCluster),
 		kmsg.DescribeTopicPartitions: on(0, describeTopicPartitions),
+
+		kmsg.DescribeACLs:                 on(0, describeACLs),
+		kmsg.CreateACLs:                   on(0, createACLs),
+		kmsg.DeleteACLs:                   on(0, deleteACLs),
+		kmsg.DescribeClientQuotas:         on(0, describeClientQuotas),
+		kmsg.AlterClientQuotas:            plain(0, alterClientQuotas),
+		kmsg.DescribeUserSCRAMCredentials: on(0, describeUserSCRAMCredentials),
+		kmsg.AlterUserSCRAMCredentials:    plain(0, alterUserSCRAMCredentials),
+		kmsg.DescribeProducers:            on(0, describeProducers),
+		kmsg.DescribeTransactions:         plain(0, describeTransactions),
+		kmsg.ListTransactions:             plain(0, listTransactions),
+		kmsg.DescribeQuorum:               on(0, describeQuorum),
+		kmsg.AddRaftVoter:                 plain(0, addRaftVoter),
+		kmsg.RemoveRaftVoter:              plain(0, removeRaftVoter),
+		kmsg.ListPartitionReassignments:   on(0, listPartitionReassignments),
+		kmsg.AlterPartitionAssignments:    plain(0, alterPartitionAssignments),
+		kmsg.AlterReplicaLogDirs:          plain(0, alterReplicaLogDirs),
+		kmsg.ElectLeaders:                 plain(0, electLeaders),
+		kmsg.UpdateFeatures:               plain(0, updateFeatures),
+		kmsg.UnregisterBroker:             plain(0, unregisterBroker),
+		kmsg.ListConfigResources:          on(0, listConfigResources),
+		kmsg.CreateDelegationToken:        plain(0, createDelegationToken),
+		kmsg.RenewDelegationToken:         plain(0, renewDelegationToken),
+		kmsg.ExpireDelegationToken:        plain(0, expireDelegationToken),
+		kmsg.DescribeDelegationToken:      plain(0, describeDelegationToken),
+		kmsg.AddPartitionsToTxn:           adding,
+		kmsg.AddOffsetsToTxn:              plain(0, addOffsetsToTxn),
+		kmsg.EndTxn:                       plain(0, endTxn),
+		kmsg.TxnOffsetCommit:              plain(0, txnOffsetCommit),
+		kmsg.WriteTxnMarkers:              plain(0, writeTxnMarkers),
 	}
 	apis := map[int16]*api{}
 	for key, a := range own {

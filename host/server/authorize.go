@@ -74,6 +74,25 @@ func (m may) named(op access.Operation, name string, id abi.UUID) bool {
 	return m.topic(op, name)
 }
 
+// clusterOperations are those that the client may do to the cluster, a bit for each code. Nobody may change anything here.
+func (m may) clusterOperations() (bits int32) {
+	if m.sees(access.Cluster, "") {
+		bits = 1<<kmsg.ACLOperationDescribe | 1<<kmsg.ACLOperationDescribeConfigs
+	}
+	return bits
+}
+
+// topicOperations is clusterOperations for a topic.
+func (m may) topicOperations(name string) (bits int32) {
+	if m.sees(access.Topic, name) {
+		bits = 1<<kmsg.ACLOperationDescribe | 1<<kmsg.ACLOperationDescribeConfigs
+	}
+	if m.rules.Allow(m.c.who, access.Read, access.Topic, name) {
+		bits |= 1 << kmsg.ACLOperationRead
+	}
+	return bits
+}
+
 // topics are those that a client may see.
 func (m may) topics(all []*host.Topic) []*host.Topic {
 	if m.everything() {

@@ -32,6 +32,7 @@ type conn struct {
 	out      answer
 	sender   *sender
 	groups   *coordinator.Session // nil: it asked nothing about groups
+	writes   writePace
 
 	who      access.Principal // once it is in
 	entering *entering        // nil: it is in, or nobody asks who it is

@@ -20,12 +20,26 @@ func metadata(_ context.Context, c *conn, req *request, q *kmsg.MetadataRequest)
 	s, resp, may := c.s, kmsg.NewPtrMetadataResponse(), c.may(req)
 	resp.Brokers = []kmsg.MetadataResponseBroker{{NodeID: s.node, Host: c.address.host, Port: c.address.port}}
 	resp.ClusterID, resp.ControllerID, resp.AuthorizedOperations = &s.o.ClusterID, s.node, noAuthorizedOperations
-	resp.Topics = []kmsg.MetadataResponseTopic{}
-	if q.Topics == nil || req.version == 0 && len(q.Topics) == 0 {
-		for _, t := range may.topics(s.topics()) {
-			resp.Topics = append(resp.Topics, s.describe(t))
+	if q.IncludeClusterAuthorizedOperations {
+		resp.AuthorizedOperations = may.clusterOperations()
+	}
+	resp.Topics = may.described(q)
+	for i := range resp.Topics {
+		if t := &resp.Topics[i]; q.IncludeTopicAuthorizedOperations && t.ErrorCode == 0 {
+			t.AuthorizedOperations = may.topicOperations(*t.Topic)
 		}
-		return resp, nil
+	}
+	return resp, nil
+}
+
+// described are the topics of a request, or all that the client may see.
+func (m may) described(q *kmsg.MetadataRequest) []kmsg.MetadataResponseTopic {
+	out := []kmsg.MetadataResponseTopic{}
+	if q.Topics == nil || q.Version == 0 && len(q.Topics) == 0 {
+		for _, t := range m.topics(m.c.s.topics()) {
+			out = append(out, m.c.s.describe(t))
+		}
+		return out
 	}
 	seen := map[string]bool{} // a topic that is asked for often is answered once: the answer must not be much longer than the question
 	for i := range q.Topics {
@@ -35,10 +49,10 @@ func metadata(_ context.Context, c *conn, req *request, q *kmsg.MetadataRequest)
 		}
 		if !seen[name] {
 			seen[name] = true
-			resp.Topics = append(resp.Topics, may.find(&q.Topics[i]))
+			out = append(out, m.find(&q.Topics[i]))
 		}
 	}
-	return resp, nil
+	return out
 }
 
 // find describes the topic that a client names, by its id where it gives one. One that the client may not see is denied
@@ -87,10 +101,13 @@ func (s *Server) describe(t *host.Topic) kmsg.MetadataResponseTopic {
 	return out
 }
 
-func describeCluster(_ context.Context, c *conn, _ *request, q *kmsg.DescribeClusterRequest) (*kmsg.DescribeClusterResponse, error) {
+func describeCluster(_ context.Context, c *conn, req *request, q *kmsg.DescribeClusterRequest) (*kmsg.DescribeClusterResponse, error) {
 	resp := kmsg.NewPtrDescribeClusterResponse()
 	resp.EndpointType, resp.ClusterID, resp.ControllerID = 1, c.s.o.ClusterID, c.s.node
 	resp.ClusterAuthorizedOperations = noAuthorizedOperations
+	if q.IncludeClusterAuthorizedOperations {
+		resp.ClusterAuthorizedOperations = c.may(req).clusterOperations()
+	}
 	if q.Version >= 1 && q.EndpointType != 1 {
 		resp.ErrorCode, resp.ErrorMessage = unsupportedEndpointType, kmsg.StringPtr("this is a broker: there is no controller to ask")
 		return resp, nil

@@ -2,16 +2,18 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// produce refuses each partition with an error after which no client tries again. Who wants no answer is told by a closed
-// connection, as a broker does it.
-func produce(_ context.Context, _ *conn, _ *request, q *kmsg.ProduceRequest) (*kmsg.ProduceResponse, error) {
+// produce refuses each partition with an error after which no client tries again: what a broker says to a client that may not
+// write to the topic. Who wants no answer is told by a closed connection, as a broker does it.
+func produce(ctx context.Context, c *conn, _ *request, q *kmsg.ProduceRequest) (*kmsg.ProduceResponse, error) {
 	if q.Acks == 0 {
 		return nil, broken("Produce without acknowledgement: %s", readOnly)
 	}
+	c.writes.wait(ctx, c.s.draining)
 	resp := kmsg.NewPtrProduceResponse()
 	for _, t := range q.Topics {
 		out := kmsg.NewProduceResponseTopic()
@@ -27,10 +29,45 @@ func produce(_ context.Context, _ *conn, _ *request, q *kmsg.ProduceRequest) (*k
 	return resp, nil
 }
 
-func initProducerID(*kmsg.InitProducerIDRequest) *kmsg.InitProducerIDResponse {
+// initProducerID gives out a producer id that is never used: an idempotent producer, which today's are if nobody says otherwise,
+// asks for one before it sends anything, and asks again without a pause where it is refused. Its records are refused instead,
+// once each. A transactional one is refused here too, after which it ends.
+func initProducerID(ctx context.Context, c *conn, _ *request, q *kmsg.InitProducerIDRequest) (*kmsg.InitProducerIDResponse, error) {
+	c.writes.wait(ctx, c.s.draining)
 	resp := kmsg.NewPtrInitProducerIDResponse()
-	resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = clusterAuthorizationFailed, -1, -1
-	return resp
+	if q.TransactionalID != nil {
+		resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = transactionalIDDenied, -1, -1
+		return resp, nil
+	}
+	resp.ProducerID, resp.ProducerEpoch = c.s.producers.Add(1), 0
+	return resp, nil
+}
+
+const (
+	// writesAtOnce is how many attempts to write a connection may make at once; each that follows waits for writePause, and each
+	// writePause without one allows one more.
+	writesAtOnce = 50
+	writePause   = 100 * time.Millisecond
+)
+
+// writePace slows down a client that tries to write and tries again, whatever it was told.
+type writePace struct {
+	debt int // attempts, less those that were waited for
+	last time.Time
+}
+
+// wait waits for a connection's turn to be refused once more.
+func (p *writePace) wait(ctx context.Context, stop <-chan struct{}) {
+	now := time.Now()
+	p.debt = max(0, p.debt-int(min(now.Sub(p.last)/writePause, writesAtOnce))) + 1
+	if p.last = now; p.debt <= writesAtOnce {
+		return
+	}
+	select {
+	case <-time.After(writePause):
+	case <-ctx.Done():
+	case <-stop:
+	}
 }
 
 func createTopics(q *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsResponse {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"sync"
@@ -128,8 +129,9 @@ type Server struct {
 	perIP     map[string]int // connections
 	stopped   bool
 
-	lastConn atomic.Int64
-	waits    atomic.Int64 // requests that wait for data now
+	lastConn  atomic.Int64
+	producers atomic.Int64 // the producer id that was given out last
+	waits     atomic.Int64 // requests that wait for data now
 }
 
 type hostPort struct {
@@ -163,7 +165,8 @@ func New(o Options) (*Server, error) {
 	s.Adjust(Live{o.Settings, o.MaxFetchBytes, o.MaxConnections, o.MaxConnectionsPerIP})
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.again = time.AfterFunc(time.Hour, func() { s.shed(0) })
-	s.again.Stop() // until somebody waits for memory
+	s.producers.Store(rand.Int64N(1 << 62)) // no two servers give out the same
+	s.again.Stop()                          // until somebody waits for memory
 	o.Host.OnMemoryShortage(s.shed)
 	return s, nil
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -80,8 +81,8 @@ func heartbeatNaming(name string, id abi.UUID) kmsg.Request {
 	return q
 }
 
-// naming is how each api that is served may name a topic.
-var namings = map[kmsg.Key]map[string]asking{
+// topicNamings is how each api of consumers and producers may name a topic.
+var topicNamings = map[kmsg.Key]map[string]asking{
 	kmsg.Fetch:       {"by name": {12, fetchNaming}, "by name, in the first version": {4, fetchNaming}, "by id": {18, fetchNaming}},
 	kmsg.Metadata:    {"by name": {9, metadataNaming(false)}, "by id": {12, metadataNaming(true)}},
 	kmsg.ListOffsets: {"the first": {10, listNaming(-2)}, "the last": {10, listNaming(-1)}, "by time": {7, listNaming(0)}, "old": {0, listNaming(-1)}},
@@ -150,6 +151,41 @@ var namings = map[kmsg.Key]map[string]asking{
 	}}},
 }
 
+// partitionsNaming makes requests that name partition 0 of a topic by the topic's name alone.
+func partitionsNaming(make func(name string) kmsg.Request) map[string]asking {
+	return map[string]asking{"": {0, func(name string, _ abi.UUID) kmsg.Request { return make(name) }}}
+}
+
+// partitionNamings are those of admin clients.
+func partitionNamings() map[kmsg.Key]map[string]asking {
+	namings := map[kmsg.Key]map[string]asking{}
+	namings[kmsg.DescribeProducers] = partitionsNaming(func(name string) kmsg.Request {
+		return &kmsg.DescribeProducersRequest{Topics: []kmsg.DescribeProducersRequestTopic{{Topic: name, Partitions: []int32{0}}}}
+	})
+	namings[kmsg.ElectLeaders] = partitionsNaming(func(name string) kmsg.Request {
+		return &kmsg.ElectLeadersRequest{Topics: []kmsg.ElectLeadersRequestTopic{{Topic: name, Partitions: []int32{0}}}}
+	})
+	namings[kmsg.AlterReplicaLogDirs] = partitionsNaming(func(name string) kmsg.Request {
+		return &kmsg.AlterReplicaLogDirsRequest{Dirs: []kmsg.AlterReplicaLogDirsRequestDir{{Dir: "/", Topics: []kmsg.AlterReplicaLogDirsRequestDirTopic{{Topic: name, Partitions: []int32{0}}}}}}
+	})
+	namings[kmsg.AlterPartitionAssignments] = partitionsNaming(func(name string) kmsg.Request {
+		return &kmsg.AlterPartitionAssignmentsRequest{Topics: []kmsg.AlterPartitionAssignmentsRequestTopic{{Topic: name, Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{{}}}}}
+	})
+	namings[kmsg.ListPartitionReassignments] = partitionsNaming(func(name string) kmsg.Request {
+		return &kmsg.ListPartitionReassignmentsRequest{Topics: []kmsg.ListPartitionReassignmentsRequestTopic{{Topic: name, Partitions: []int32{0}}}}
+	})
+	namings[kmsg.AddPartitionsToTxn] = partitionsNaming(func(name string) kmsg.Request {
+		return &kmsg.AddPartitionsToTxnRequest{TransactionalID: "t", Topics: []kmsg.AddPartitionsToTxnRequestTopic{{Topic: name, Partitions: []int32{0}}}}
+	})
+	namings[kmsg.TxnOffsetCommit] = partitionsNaming(func(name string) kmsg.Request {
+		return &kmsg.TxnOffsetCommitRequest{TransactionalID: "t", Topics: []kmsg.TxnOffsetCommitRequestTopic{{Topic: name, Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{}}}}}
+	})
+	namings[kmsg.WriteTxnMarkers] = map[string]asking{"": {1, func(name string, _ abi.UUID) kmsg.Request {
+		return &kmsg.WriteTxnMarkersRequest{Markers: []kmsg.WriteTxnMarkersRequestMarker{{Topics: []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: name, Partitions: []int32{0}}}}}}
+	}}}
+	return namings
+}
+
 func produceNaming(name string, id abi.UUID) kmsg.Request {
 	q := kmsg.NewPtrProduceRequest()
 	q.Acks = -1
@@ -159,7 +195,11 @@ func produceNaming(name string, id abi.UUID) kmsg.Request {
 
 // nameless are those that name no topic, or only what their members say to each other.
 var nameless = []kmsg.Key{kmsg.FindCoordinator, kmsg.SASLHandshake, kmsg.SASLAuthenticate, kmsg.ApiVersions, kmsg.InitProducerID, kmsg.DescribeCluster,
-	kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.LeaveGroup, kmsg.ListGroups, kmsg.DescribeGroups, kmsg.DeleteGroups, kmsg.ConsumerGroupDescribe}
+	kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.LeaveGroup, kmsg.ListGroups, kmsg.DescribeGroups, kmsg.DeleteGroups, kmsg.ConsumerGroupDescribe,
+	kmsg.DescribeACLs, kmsg.CreateACLs, kmsg.DeleteACLs, kmsg.DescribeClientQuotas, kmsg.AlterClientQuotas, kmsg.DescribeUserSCRAMCredentials,
+	kmsg.AlterUserSCRAMCredentials, kmsg.DescribeTransactions, kmsg.ListTransactions, kmsg.DescribeQuorum, kmsg.AddRaftVoter, kmsg.RemoveRaftVoter,
+	kmsg.UpdateFeatures, kmsg.UnregisterBroker, kmsg.ListConfigResources, kmsg.CreateDelegationToken, kmsg.RenewDelegationToken,
+	kmsg.ExpireDelegationToken, kmsg.DescribeDelegationToken, kmsg.AddOffsetsToTxn, kmsg.EndTxn}
 
 // hiding serves topic "shown", KRaft's own log, a deleted topic and one that lies in both tiers as two incarnations.
 func hiding(t *testing.T) *served {
@@ -187,6 +227,8 @@ func hiding(t *testing.T) *served {
 // replaced what it answers about a topic that never was.
 func TestWhatIsHiddenIsNotThere(t *testing.T) {
 	v := hiding(t)
+	namings := partitionNamings()
+	maps.Copy(namings, topicNamings)
 	for key := range v.apis {
 		if _, ok := namings[kmsg.Key(key)]; !ok && !slices.Contains(nameless, kmsg.Key(key)) {
 			t.Errorf("%s is served, and not tried here", kmsg.NameForKey(key))
@@ -223,6 +265,34 @@ func TestWhatIsHiddenIsNotThere(t *testing.T) {
 						t.Errorf("it says %s\nof a topic that never was %s", got, want)
 					}
 				})
+			}
+		}
+	}
+}
+
+// TestListsHaveWhatIsThere: each list of topics has those that are served, and no other.
+func TestListsHaveWhatIsThere(t *testing.T) {
+	v := hiding(t)
+	lists := map[string]struct {
+		version int16
+		q       kmsg.Request
+	}{
+		"metadata":              {12, &kmsg.MetadataRequest{}},
+		"metadata of version 0": {0, &kmsg.MetadataRequest{}},
+		"described partitions":  {0, kmsg.NewPtrDescribeTopicPartitionsRequest()},
+		"resources":             {1, kmsg.NewPtrListConfigResourcesRequest()},
+		"log directories":       {4, kmsg.NewPtrDescribeLogDirsRequest()},
+	}
+	for name, tt := range lists {
+		got := said(t, ask[kmsg.Response](v.dial(t), tt.q, tt.version))
+		for _, topic := range []string{"shown", "replaced"} {
+			if !strings.Contains(got, topic) {
+				t.Errorf("%s: no topic %s in %s", name, topic, got)
+			}
+		}
+		for _, topic := range []string{"__cluster_metadata", "deleted"} {
+			if strings.Contains(got, topic) {
+				t.Errorf("%s: topic %s in %s", name, topic, got)
 			}
 		}
 	}
