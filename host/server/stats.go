@@ -81,7 +81,7 @@ var knownCodes = map[kmsg.Key][]reader.Code{
 	kmsg.ListOffsets: {reader.UnknownServerError, reader.CorruptMessage, reader.UnknownTopicOrPartition, reader.NotLeaderOrFollower, reader.RequestTimedOut, reader.UnsupportedVersion,
 		reader.Code(invalidRequest), reader.KafkaStorageError, reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch, topicDenied},
 	kmsg.Metadata:             {reader.UnknownTopicOrPartition, reader.UnknownTopicID, topicDenied},
-	kmsg.Produce:              {reader.Code(policyViolation)},
+	kmsg.Produce:              {topicDenied},
 	kmsg.OffsetForLeaderEpoch: {reader.UnknownTopicOrPartition, reader.FencedLeaderEpoch, reader.UnknownLeaderEpoch, topicDenied},
 }
 

@@ -174,7 +174,7 @@ func TestAdminClient(t *testing.T) {
 func TestProducerIsRefused(t *testing.T) {
 	cl := client(t, servedFixture(t, "basic", false), kgo.RecordDeliveryTimeout(30*time.Second))
 	err := cl.ProduceSync(context.Background(), &kgo.Record{Topic: topicsOf(t, "basic")[0], Value: []byte("x")}).FirstErr()
-	if err == nil || !strings.Contains(err.Error(), "CLUSTER_AUTHORIZATION_FAILED") {
+	if err == nil || !strings.Contains(err.Error(), "TOPIC_AUTHORIZATION_FAILED") {
 		t.Errorf("with an id: %v", err)
 	}
 	plain := client(t, servedFixture(t, "basic", false), kgo.DisableIdempotentWrite(), kgo.RecordDeliveryTimeout(30*time.Second))
@@ -183,7 +183,7 @@ func TestProducerIsRefused(t *testing.T) {
 		t.Errorf("without: %v", err)
 	}
 	created, err := kadm.NewClient(cl).CreateTopic(context.Background(), 1, 1, nil, "new")
-	if err == nil || !strings.Contains(err.Error(), "POLICY_VIOLATION") {
+	if err == nil || !strings.Contains(err.Error(), "TOPIC_AUTHORIZATION_FAILED") {
 		t.Errorf("create: %v, %v", created, err)
 	}
 }

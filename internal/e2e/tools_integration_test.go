@@ -257,15 +257,16 @@ func toolsRefused(t *testing.T, k kafkaTools) {
 		{"kafka.admin.ConfigCommand @ --alter --entity-type topics --entity-name payments --add-config retention.ms=1", true, []string{readOnly}},
 		{"DeleteRecordsCommand @ --offset-json-file " + records, false, []string{"partition: payments-0 error: org.apache.kafka.common.errors.PolicyViolationException"}},
 		{"VerifiableProducer @ --topic payments --max-messages 2", false, []string{"TopicAuthorizationException", `"sent":2,"acked":0`}},
-		{"MetadataQuorumCommand @ describe --status", true, []string{"UnsupportedVersionException: The node does not support DESCRIBE_QUORUM"}},
-		{"AclCommand @ --list", true, []string{"UnsupportedVersionException: The node does not support DESCRIBE_ACLS"}},
-		{"TransactionsCommand @ list", true, []string{"The node does not support LIST_TRANSACTIONS"}},
-		{"reassign.ReassignPartitionsCommand @ --list", true, []string{"The node does not support LIST_PARTITION_REASSIGNMENTS"}},
-		{"LeaderElectionCommand @ --election-type preferred --all-topic-partitions", true, []string{"The node does not support ELECT_LEADERS"}},
+		{"MetadataQuorumCommand @ describe --status", true, []string{"UnsupportedVersionException", "it has no metadata quorum"}},
+		{"AclCommand @ --list", true, []string{"SecurityDisabledException", "no rules are given"}},
+		{"TransactionsCommand @ list", false, []string{"TransactionalId"}},
+		{"TransactionsCommand @ describe-producers --topic payments --partition 0", true, []string{"rsmhost keeps no state of producers"}},
+		{"reassign.ReassignPartitionsCommand @ --list", false, []string{"No partition reassignments found."}},
+		{"LeaderElectionCommand @ --election-type preferred --all-topic-partitions", true, []string{"PolicyViolationException"}},
 	})
 	for command, want := range map[string][]string{ // which end in different ways
 		"consumer.ConsoleShareConsumer @ --topic payments --timeout-ms 5000 --max-messages 1":     {"The cluster does not support the share group protocol", "Processed a total of 0 messages"},
-		"ProducerPerformance @ --topic payments --num-records 3 --record-size 10 --throughput -1": {"ClusterAuthorizationException"},
+		"ProducerPerformance @ --topic payments --num-records 3 --record-size 10 --throughput -1": {"TopicAuthorizationException"},
 	} {
 		got := k.run(t, command)
 		for _, w := range want {
