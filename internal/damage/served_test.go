@@ -118,8 +118,8 @@ func (c overTCP) Fetch(ctx context.Context, req *reader.FetchRequest) *reader.Fe
 	resp := c.Client.Fetch(ctx, req)
 	for i := range resp.Partitions {
 		p := &resp.Partitions[i]
-		if p.Code != reader.None && p.Err == nil {
-			p.Err = fmt.Errorf("%s-%d: %s", req.Partitions[i].Topic, req.Partitions[i].Partition, p.Code)
+		if p.Err != nil {
+			p.Err = fmt.Errorf("%s-%d: %w", req.Partitions[i].Topic, req.Partitions[i].Partition, p.Err)
 		}
 	}
 	return resp
@@ -128,8 +128,8 @@ func (c overTCP) Fetch(ctx context.Context, req *reader.FetchRequest) *reader.Fe
 func (c overTCP) ListOffsets(ctx context.Context, req *reader.ListOffsetsRequest) []reader.OffsetData {
 	all := c.Client.ListOffsets(ctx, req)
 	for i := range all {
-		if all[i].Code != reader.None && all[i].Err == nil {
-			all[i].Err = fmt.Errorf("%s-%d: %s", req.Partitions[i].Topic, req.Partitions[i].Partition, all[i].Code)
+		if all[i].Err != nil {
+			all[i].Err = fmt.Errorf("%s-%d: %w", req.Partitions[i].Topic, req.Partitions[i].Partition, all[i].Err)
 		}
 	}
 	return all
