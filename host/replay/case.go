@@ -167,10 +167,26 @@ func (s *Scanner) parse(line []byte) (*Case, error) {
 	if f := c.Fetch; f != nil && len(f.Request.Partitions) == 0 {
 		return nil, abi.Errorf("read case", subject, abi.Invalid, "the request asks for no partition: nothing would be compared")
 	}
-	if f := c.Fetch; f != nil && len(f.Request.Partitions) != len(f.Response.Partitions) {
-		return nil, abi.Errorf("read case", subject, abi.Invalid, "%d partitions are asked for and %d answered", len(f.Request.Partitions), len(f.Response.Partitions))
+	if f := c.Fetch; f != nil && f.Response.ErrorCode == 0 { // else nothing is answered of partitions
+		if err := f.answersAll(); err != nil {
+			return nil, abi.E("read case", subject, abi.Invalid, err)
+		}
 	}
 	return c, nil
+}
+
+// answersAll holds the answered partitions against those that are asked for, in order.
+func (f *FetchCase) answersAll() error {
+	asked, answered := f.Request.Partitions, f.Response.Partitions
+	if len(asked) != len(answered) {
+		return fmt.Errorf("%d partitions are asked for and %d answered", len(asked), len(answered))
+	}
+	for i := range asked {
+		if a, b := &asked[i], &answered[i]; a.Topic != b.Topic || a.Partition != b.Partition {
+			return fmt.Errorf("%s-%d is asked for and %s-%d answered", a.Topic, a.Partition, b.Topic, b.Partition)
+		}
+	}
+	return nil
 }
 
 // request turns a recorded request into one for the reader.

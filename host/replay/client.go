@@ -218,7 +218,7 @@ func (c *Client) fetch(ctx context.Context, req *reader.FetchRequest) *reader.Fe
 	first := &req.Partitions[0] // of several leaders the others answer for themselves: NOT_LEADER_OR_FOLLOWER
 	err := c.ask(ctx, first.Topic, first.Partition, q, resp)
 	if err == nil && resp.ErrorCode != 0 {
-		err = fmt.Errorf("the answer as a whole has code %d", resp.ErrorCode)
+		err = refusal(resp.ErrorCode)
 	}
 	for i := range req.Partitions {
 		p := &req.Partitions[i]
@@ -231,7 +231,20 @@ func (c *Client) fetch(ctx context.Context, req *reader.FetchRequest) *reader.Fe
 		}
 		out.Partitions = append(out.Partitions, d)
 	}
+	if n := partitionsLeft(resp); err == nil && n > 0 {
+		for i := range out.Partitions {
+			out.Partitions[i].Code, out.Partitions[i].Err = reader.UnknownServerError, fmt.Errorf("the answer has %d partitions that were not asked for", n)
+		}
+	}
 	return out
+}
+
+// partitionsLeft is how many partitions of an answer nobody took.
+func partitionsLeft(resp *kmsg.FetchResponse) (n int) {
+	for i := range resp.Topics {
+		n += len(resp.Topics[i].Partitions)
+	}
+	return n
 }
 
 // topicID is how a partition's topic is named from version 13 on; zero: it has no id.
@@ -282,11 +295,20 @@ func takePartition(resp *kmsg.FetchResponse, topic string, id abi.UUID, partitio
 	return nil
 }
 
-func fillPartition(d *reader.PartitionData, p *kmsg.FetchResponseTopicPartition) {
-	d.Code, d.Err = reader.Code(p.ErrorCode), nil
-	if d.Code != reader.None {
-		d.Err = errors.New(d.Code.String())
+// errNotAsked is an answer that is none to what was asked.
+var errNotAsked = errors.New("the answer is not of the one partition that was asked for")
+
+// codeError is the sentence behind a code that came over the wire; nil with None.
+func codeError(c reader.Code) error {
+	if c == reader.None {
+		return nil
 	}
+	return errors.New(c.String())
+}
+
+func fillPartition(d *reader.PartitionData, p *kmsg.FetchResponseTopicPartition) {
+	d.Code = reader.Code(p.ErrorCode)
+	d.Err = codeError(d.Code)
 	d.HighWatermark, d.LastStableOffset, d.LogStartOffset, d.Records = p.HighWatermark, p.LastStableOffset, p.LogStartOffset, p.RecordBatches
 	if p.AbortedTransactions != nil {
 		d.Aborted = []reader.AbortedTransaction{}
@@ -313,9 +335,13 @@ func (c *Client) ListOffsets(ctx context.Context, req *reader.ListOffsetsRequest
 		one.Partition, one.Timestamp, one.CurrentLeaderEpoch = p.Partition, p.Timestamp, p.CurrentLeaderEpoch
 		q.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: p.Topic, Partitions: []kmsg.ListOffsetsRequestTopicPartition{one}}}
 		d := reader.OffsetData{Topic: p.Topic, Partition: p.Partition, Code: reader.UnknownServerError, Offset: -1, Timestamp: -1, LeaderEpoch: -1}
-		if d.Err = c.ask(ctx, p.Topic, p.Partition, q, resp); d.Err == nil && len(resp.Topics) == 1 && len(resp.Topics[0].Partitions) == 1 {
-			got := &resp.Topics[0].Partitions[0]
-			d.Code, d.Offset, d.Timestamp, d.LeaderEpoch = reader.Code(got.ErrorCode), got.Offset, got.Timestamp, got.LeaderEpoch
+		if d.Err = c.ask(ctx, p.Topic, p.Partition, q, resp); d.Err == nil {
+			d.Err = errNotAsked
+			if t := resp.Topics; len(t) == 1 && t[0].Topic == p.Topic && len(t[0].Partitions) == 1 && t[0].Partitions[0].Partition == p.Partition {
+				got := &t[0].Partitions[0]
+				d.Code, d.Offset, d.Timestamp, d.LeaderEpoch = reader.Code(got.ErrorCode), got.Offset, got.Timestamp, got.LeaderEpoch
+				d.Err = codeError(d.Code)
+			}
 		}
 		out = append(out, d)
 	}
@@ -330,9 +356,13 @@ func (c *Client) OffsetForLeaderEpoch(ctx context.Context, req *reader.EpochRequ
 	one.Partition, one.CurrentLeaderEpoch, one.LeaderEpoch = req.Partition, req.CurrentLeaderEpoch, req.LeaderEpoch
 	q.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: req.Topic, Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{one}}}
 	out := reader.EpochEnd{Code: reader.UnknownServerError, LeaderEpoch: -1, EndOffset: -1}
-	if out.Err = c.ask(ctx, req.Topic, req.Partition, q, resp); out.Err == nil && len(resp.Topics) == 1 && len(resp.Topics[0].Partitions) == 1 {
-		got := &resp.Topics[0].Partitions[0]
-		out.Code, out.LeaderEpoch, out.EndOffset = reader.Code(got.ErrorCode), got.LeaderEpoch, got.EndOffset
+	if out.Err = c.ask(ctx, req.Topic, req.Partition, q, resp); out.Err == nil {
+		out.Err = errNotAsked
+		if t := resp.Topics; len(t) == 1 && t[0].Topic == req.Topic && len(t[0].Partitions) == 1 && t[0].Partitions[0].Partition == req.Partition {
+			got := &t[0].Partitions[0]
+			out.Code, out.LeaderEpoch, out.EndOffset = reader.Code(got.ErrorCode), got.LeaderEpoch, got.EndOffset
+			out.Err = codeError(out.Code)
+		}
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 // pair is a recorded answer of one partition and the one that was got.
 type pair struct {
 	want, got *ResponsePartition
+	prefix    string // see answered
 	req       *Request
 	asked     *RequestPartition
 	later     bool               // another partition of the request came before
@@ -27,6 +28,8 @@ type field struct {
 }
 
 var fields = []field{
+	{"topic", func(p *ResponsePartition) any { return p.Topic }},
+	{"partition", func(p *ResponsePartition) any { return p.Partition }},
 	{"errorCode", func(p *ResponsePartition) any { return p.ErrorCode }},
 	{"highWatermark", func(p *ResponsePartition) any { return p.HighWatermark }},
 	{"lastStableOffset", func(p *ResponsePartition) any { return p.LastStableOffset }},
@@ -66,7 +69,7 @@ var Tolerances = []Tolerance{
 		"a broker answers with nothing for ever where a tier ends in compacted offsets (KAFKA-16088), and a later partition depends on what is left of the budget",
 		(*pair).beginsRight},
 	{[]string{"lastBatchLastOffset", "recordsLength", "recordsSha256", "completeBatches", "trailingBytes"},
-		"a broker stops at the end of a segment and cuts the last batch: the answer may go on, in whole batches",
+		"a broker stops at the end of a segment and cuts the last batch: the answer may go on, in whole batches, behind the same bytes",
 		(*pair).endsRight},
 	{nil,
 		"a broker answers UNKNOWN_SERVER_ERROR (-1) to whatever it can't read, such as damaged or missing index objects: a code that " +
@@ -189,6 +192,9 @@ func (p *pair) endsRight() (field, want, got string, ok bool) {
 	}
 	if p.want.LastBatchLastOffset == nil {
 		return "", "", "", true
+	}
+	if sameBegin := reflect.DeepEqual(p.want.FirstBatchBaseOffset, p.got.FirstBatchBaseOffset); sameBegin && p.prefix != "" && p.prefix != p.want.RecordsSha256 {
+		return "recordsSha256", fmt.Sprintf("%s of the first %d bytes", p.want.RecordsSha256, p.want.RecordsLength), p.prefix, false
 	}
 	last := p.got.LastBatchLastOffset
 	return "lastBatchLastOffset", fmt.Sprintf("%d or more", *p.want.LastBatchLastOffset), text(last), last != nil && *last >= *p.want.LastBatchLastOffset

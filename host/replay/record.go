@@ -82,7 +82,11 @@ func (r *Recorder) ask(ctx context.Context, cases []*Case) error {
 			if err != nil {
 				return err
 			}
-			c.Fetch.Response.Partitions = answer(ctx, r.Client, req)
+			got := answer(ctx, r.Client, req, nil)
+			c.Fetch.Response.ErrorCode, c.Fetch.Response.Partitions = got.code, got.partitions
+			if got.code != 0 {
+				c.Fetch.Response.Partitions = []ResponsePartition{}
+			}
 		case c.Offsets != nil:
 			c.Offsets.Response = c.Offsets.Request.patiently(ctx, r.Client)
 			if ctx.Err() == nil && c.Offsets.Response.ErrorCode == int16(reader.RequestTimedOut) { // which says how busy it was, and nothing of its data

@@ -54,10 +54,11 @@ func TestScannerErrors(t *testing.T) {
 		`{"request":{"partitions":[]}}`:     {abi.Invalid, "request and response"},
 		`{"request":{},"response":{}}`:      {abi.Unsupported, "not a Fetch"},
 		`{"request":{"x":1},"response":{}}`: {abi.Unsupported, "not a Fetch"},
-		`{"request":{"partitions":[{}]},"response":{}}`:              {abi.Invalid, "1 partitions are asked for and 0 answered"},
-		`{"request":{"partitions":7},"response":{}}`:                 {abi.Invalid, "partitions"},
-		`{"request":{"timestamp":"soon"},"response":{}}`:             {abi.Invalid, "timestamp"},
-		`{"request":{"leaderEpoch":1},"response":{"endOffset":"x"}}`: {abi.Invalid, "endOffset"},
+		`{"request":{"partitions":[{}]},"response":{}}`:                                        {abi.Invalid, "1 partitions are asked for and 0 answered"},
+		`{"request":{"partitions":[{"topic":"a"}]},"response":{"partitions":[{"topic":"b"}]}}`: {abi.Invalid, "a-0 is asked for and b-0 answered"},
+		`{"request":{"partitions":7},"response":{}}`:                                           {abi.Invalid, "partitions"},
+		`{"request":{"timestamp":"soon"},"response":{}}`:                                       {abi.Invalid, "timestamp"},
+		`{"request":{"leaderEpoch":1},"response":{"endOffset":"x"}}`:                           {abi.Invalid, "endOffset"},
 	} {
 		s := NewScanner("x.jsonl", strings.NewReader(fetchLine+"\n\n"+line+"\n"))
 		if _, err := s.Next(); err != nil {
@@ -162,6 +163,8 @@ func TestSameAnswer(t *testing.T) {
 // The list of fields is that of the recorded form, so that none is forgotten.
 func TestEveryFieldCounts(t *testing.T) {
 	changes := map[string]func(p *ResponsePartition){
+		"Topic":                func(p *ResponsePartition) { p.Topic = "b" },
+		"Partition":            func(p *ResponsePartition) { p.Partition = 1 },
 		"ErrorCode":            func(p *ResponsePartition) { p.ErrorCode = 9 },
 		"HighWatermark":        func(p *ResponsePartition) { p.HighWatermark++ },
 		"LastStableOffset":     func(p *ResponsePartition) { p.LastStableOffset++ },
@@ -177,9 +180,6 @@ func TestEveryFieldCounts(t *testing.T) {
 		"TrailingBytes":        func(p *ResponsePartition) { *p.TrailingBytes++ },
 	}
 	for f := range reflect.TypeFor[ResponsePartition]().Fields() {
-		if f.Name == "Topic" || f.Name == "Partition" { // they say which answer it is
-			continue
-		}
 		change, ok := changes[f.Name]
 		if !ok {
 			t.Errorf("no change of %s is tried", f.Name)
@@ -198,6 +198,57 @@ func TestEveryFieldCounts(t *testing.T) {
 	for _, f := range fields {
 		if _, ok := changes[strings.ToUpper(f.name[:1])+f.name[1:]]; !ok {
 			t.Errorf("the field %s is compared and not tried", f.name)
+		}
+	}
+}
+
+// TestCodeOfTheWholeAnswer: the error code of a Fetch answer is compared in every mode, and with one there are no partitions.
+func TestCodeOfTheWholeAnswer(t *testing.T) {
+	refused := good(t)
+	refused.Code, refused.Err = reader.UnknownServerError, refusal(71)
+	for name, tt := range map[string]struct {
+		recorded int16
+		got      reader.PartitionData
+		fails    string
+	}{
+		"none":                {0, good(t), ""},
+		"one that was":        {71, refused, ""},
+		"one that was not":    {0, refused, "response.errorCode"},
+		"none, but there was": {71, good(t), "response.errorCode"},
+		"another than was":    {70, refused, "response.errorCode"},
+	} {
+		c := recordedCase(good(t))
+		if c.Fetch.Response.ErrorCode = tt.recorded; tt.recorded != 0 {
+			c.Fetch.Response.Partitions = nil
+		}
+		for mode := Better; mode <= AsRecorded; mode++ {
+			if got := failed(t, &fake{fetch: []reader.PartitionData{tt.got}}, c, mode); got != tt.fails {
+				t.Errorf("%s, mode %d: %q, want %q", name, mode, got, tt.fails)
+			}
+		}
+	}
+}
+
+// TestBetterBeginsWithTheSameBytes: what an answer has more than was recorded comes behind the same bytes, also where the last batch
+// was cut.
+func TestBetterBeginsWithTheSameBytes(t *testing.T) {
+	more, damaged := good(t), good(t)
+	more.Records = append(slices.Clone(more.Records), records(t, 30)...)
+	damaged.Records = slices.Clone(more.Records)
+	damaged.Records[70] ^= 1
+	cut := good(t)
+	cut.Records = more.Records[:len(more.Records)-7]
+	for name, tt := range map[string]struct {
+		recorded, got reader.PartitionData
+		fails         string
+	}{
+		"more":               {good(t), more, ""},
+		"more than a cut":    {cut, more, ""},
+		"damaged":            {good(t), damaged, "recordsSha256"},
+		"damaged before cut": {cut, damaged, "recordsSha256"},
+	} {
+		if got := failed(t, &fake{fetch: []reader.PartitionData{tt.got}}, recordedCase(tt.recorded), Better); got != tt.fails {
+			t.Errorf("%s: %q, want %q", name, got, tt.fails)
 		}
 	}
 }

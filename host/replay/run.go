@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/reader"
@@ -57,14 +59,17 @@ func runFetch(ctx context.Context, f Host, c *FetchCase, mode Mode) ([]Failure, 
 	if err != nil {
 		return nil, err
 	}
-	got := answer(ctx, f, req)
+	got := answer(ctx, f, req, c.Response.Partitions)
+	if want := c.Response.ErrorCode; want != got.code || want != 0 { // with which there are no partitions
+		return differing([]check{{"response.errorCode", want, got.code}}), ctx.Err()
+	}
 	var fails []Failure
 	for i := range c.Response.Partitions {
-		p := pair{want: &c.Response.Partitions[i], got: &got[i], req: &c.Request, asked: &c.Request.Partitions[i], later: i > 0}
+		p := pair{want: &c.Response.Partitions[i], got: &got.partitions[i], prefix: got.prefixes[i], req: &c.Request, asked: &c.Request.Partitions[i], later: i > 0}
 		if mode != Exact && p.later {
 			p.alone = alone(ctx, f, req, i)
 		}
-		fails = append(fails, p.compare(mode, len(got) > 1)...)
+		fails = append(fails, p.compare(mode, len(got.partitions) > 1)...)
 	}
 	return fails, ctx.Err()
 }
@@ -73,18 +78,45 @@ func runFetch(ctx context.Context, f Host, c *FetchCase, mode Mode) ([]Failure, 
 func alone(ctx context.Context, f Host, req *reader.FetchRequest, i int) *ResponsePartition {
 	one := *req
 	one.Partitions = req.Partitions[i : i+1]
-	return &answer(ctx, f, &one)[0]
+	return &answer(ctx, f, &one, nil).partitions[0]
 }
 
-// answer fetches, and gives the answer in the form of a recorded one.
-func answer(ctx context.Context, f Host, req *reader.FetchRequest) []ResponsePartition {
+// refusal is the error code of an answer as a whole.
+type refusal int16
+
+func (r refusal) Error() string {
+	return fmt.Sprintf("the answer as a whole is %s (%d)", reader.Code(r), int16(r))
+}
+
+// answered is an answer in the form of a recorded one.
+type answered struct {
+	code       int16 // of the answer as a whole
+	partitions []ResponsePartition
+	prefixes   []string // by partition: the SHA-256 of as many bytes of its records as were recorded; empty: it has fewer
+}
+
+// answer fetches. want is what was recorded; nil: nothing.
+func answer(ctx context.Context, f Host, req *reader.FetchRequest, want []ResponsePartition) answered {
 	resp := f.Fetch(ctx, req)
 	defer resp.Release()
-	out := make([]ResponsePartition, len(resp.Partitions))
+	out := answered{partitions: make([]ResponsePartition, len(resp.Partitions)), prefixes: make([]string, len(resp.Partitions))}
 	for i := range resp.Partitions {
-		out[i] = recorded(&resp.Partitions[i])
+		p := &resp.Partitions[i]
+		var whole refusal
+		if errors.As(p.Err, &whole) {
+			out.code = int16(whole)
+		}
+		out.partitions[i] = recorded(p)
+		if i < len(want) && want[i].RecordsLength <= int64(len(p.Records)) {
+			out.prefixes[i] = digest(p.Records[:max(0, want[i].RecordsLength)])
+		}
 	}
 	return out
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 func recorded(p *reader.PartitionData) ResponsePartition {
@@ -110,8 +142,7 @@ func recorded(p *reader.PartitionData) ResponsePartition {
 
 // describe fills in what a recorder says of the records.
 func (p *ResponsePartition) describe(records []byte) {
-	sum := sha256.Sum256(records)
-	p.RecordsSha256 = hex.EncodeToString(sum[:])
+	p.RecordsSha256 = digest(records)
 	w := format.Walk(records)
 	var batches int64
 	for w.Next() {
