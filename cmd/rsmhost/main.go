@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rsmhost/rsmhost/host/plugin/process"
 )
 
 // The exit codes, of all subcommands.
@@ -33,7 +35,10 @@ func (f statusOne) Error() string {
 
 func (f statusOne) Unwrap() error { return f.err }
 
-func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
+func main() {
+	_ = process.TakeOrphans() // without it less of what a plugin leaves is known to be its own
+	os.Exit(run(os.Args, os.Stdout, os.Stderr))
+}
 
 // run is main with its outside given.
 func run(args []string, stdout, stderr io.Writer) int {

@@ -23,7 +23,7 @@ import (
 	"github.com/rsmhost/rsmhost/abi/abipb"
 )
 
-// child is one process and its descendants in its group. It is the runner that go-plugin starts.
+// child is one process and its descendants. It is the runner that go-plugin starts.
 //
 // Its goroutines: supervise, which forks, waits and reaps; and a reader each for standard output and error. All end with
 // the process, the readers at the latest pipeWait after it, whoever still holds the pipes.
@@ -44,7 +44,39 @@ type child struct {
 		wrote  bool   // there was a first
 		reaped bool   // the pid may belong to somebody else
 		state  *os.ProcessState
+		seen   []found // descendants, when its end was begun
 	}
+}
+
+// pids are processes that this package started and did not reap.
+type pids struct {
+	mu    sync.Mutex
+	known map[int]bool
+}
+
+var started = pids{known: map[int]bool{}}
+
+func (p *pids) forget(pid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.known, pid)
+}
+
+func (p *pids) has(pid int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known[pid]
+}
+
+// start forks the process. Until it is reaped it is among started, from before anybody can see it.
+func (p *pids) start(cmd *exec.Cmd) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := cmd.Start()
+	if err == nil {
+		p.known[cmd.Process.Pid] = true
+	}
+	return err
 }
 
 // pipeWait is how long a dead process's pipes are read. A descendant that left the group may hold them for ever.
@@ -74,9 +106,9 @@ func (c *child) Start(context.Context) error {
 	c.cmd.ExtraFiles = []*os.File{life.r} // descriptor 3
 	c.cmd.Env = append(c.cmd.Env, abipb.LifelineEnv+"=3")
 
-	started := make(chan error, 1)
-	go c.supervise(started, stdout.r, stderr.r)
-	err := <-started
+	begun := make(chan error, 1)
+	go c.supervise(begun, stdout.r, stderr.r)
+	err := <-begun
 	closeAll(stdout.w, stderr.w, life.r)
 	if err != nil {
 		closeAll(stdout.r, stderr.r, life.w)
@@ -96,11 +128,11 @@ func closeAll(files ...*os.File) {
 
 // supervise forks the process and stays with it to its end. It keeps one thread for all that time: the kernel's signal at
 // the parent's death is tied to the thread that forked, and threads of the Go runtime may end before the host does.
-func (c *child) supervise(started chan<- error, stdout, stderr *os.File) {
+func (c *child) supervise(begun chan<- error, stdout, stderr *os.File) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := c.cmd.Start(); err != nil {
-		started <- err
+	if err := started.start(c.cmd); err != nil {
+		begun <- err
 		return
 	}
 	c.begun(c.cmd.Process.Pid)
@@ -109,7 +141,7 @@ func (c *child) supervise(started chan<- error, stdout, stderr *os.File) {
 	var readers sync.WaitGroup
 	readers.Go(func() { c.readStdout(stdout, w) })
 	readers.Go(func() { c.out.drain(bufio.NewReaderSize(stderr, maxLine)) })
-	started <- nil
+	begun <- nil
 
 	c.reap()
 	timer := time.AfterFunc(pipeWait, func() { closeAll(stdout, stderr) })
@@ -137,9 +169,27 @@ func (c *child) endGroup() {
 	c.mu.reaped = true
 }
 
+// noteDescendants takes note of what descends from the process while it lives: at its end they lose their parent.
+func (c *child) noteDescendants() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.pid != 0 && !c.mu.reaped {
+		c.mu.seen = append(c.mu.seen, descendants(c.mu.pid)...)
+	}
+}
+
+// endDescendants ends what left the process's group.
+func (c *child) endDescendants() {
+	c.mu.Lock()
+	seen := c.mu.seen
+	c.mu.Unlock()
+	endLeft(c.cmd.Dir, seen)
+}
+
 // wait reaps the process.
 func (c *child) wait() {
 	c.cmd.Wait() // its error is in the state
+	started.forget(c.cmd.Process.Pid)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.state = c.cmd.ProcessState
@@ -184,6 +234,7 @@ func (c *child) kill() {
 	c.mu.Lock()
 	c.mu.doomed = true
 	c.mu.Unlock()
+	c.noteDescendants()
 	c.signal(syscall.SIGKILL)
 }
 

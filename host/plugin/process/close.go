@@ -17,11 +17,12 @@ const (
 	killWait  = 2 * time.Second        // after SIGKILL; more is the kernel's trouble
 )
 
-// Close ends the plugin: it lets its calls end, closes its connections, then ends its process group, by force if need be,
-// and removes its files. ctx may hasten that: when it is done, force comes at once. Close may be called more than once.
+// Close ends the plugin: it lets its calls end, closes its connections, then ends its process group and, on Linux, what
+// left that, by force if need be, and removes its files. ctx may hasten that: when it is done, force comes at once. Close may be called more than once.
 func (p *Plugin) Close(ctx context.Context) error {
 	p.closeOnce.Do(func() {
 		p.drain(ctx, p.retire())
+		p.child.noteDescendants()
 		p.closeConns()
 		p.child.dropLifeline()
 		for _, step := range []struct {

@@ -164,7 +164,7 @@ func TestHostKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	host := exec.Command(exe)
-	host.Env = append(os.Environ(), hostEnv+"=1", "TMPDIR="+tmp)
+	host.Env = append(os.Environ(), hostEnv+"=victim", "TMPDIR="+tmp)
 	host.Stderr = os.Stderr
 	out, err := host.StdoutPipe()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,7 +31,7 @@ import (
 
 const (
 	pluginEnv = "RSM_TEST_PLUGIN" // this binary is a plugin of that kind
-	hostEnv   = "RSM_TEST_HOST"   // this binary is a host that a test kills
+	hostEnv   = "RSM_TEST_HOST"   // this binary is a host of that kind
 )
 
 func TestMain(m *testing.M) {
@@ -38,8 +39,8 @@ func TestMain(m *testing.M) {
 		pluginMain(kind)
 		os.Exit(0)
 	}
-	if os.Getenv(hostEnv) != "" {
-		hostMain()
+	if kind := os.Getenv(hostEnv); kind != "" {
+		hosts[kind]()
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
@@ -60,8 +61,13 @@ func pluginMain(kind string) {
 	case "forker":
 		fork("sleeper")
 		sdk.Main(testPlugin(nil))
+	case "daemonizer", "bare-daemonizer":
+		forkTwice(kind == "bare-daemonizer")
+		sdk.Main(testPlugin(nil))
 	case "sleeper":
 		hang()
+	case "middle":
+		fork("sleeper")
 	case "banner":
 		fmt.Println("hello from the plugin")
 		sdk.Main(testPlugin(nil))
@@ -109,12 +115,29 @@ func must[T any](v T, err error) T {
 func fork(kind string) {
 	cmd := exec.Command(must(os.Executable()))
 	cmd.Env = []string{pluginEnv + "=" + kind}
+	if dir := os.Getenv("PLUGIN_UNIX_SOCKET_DIR"); dir != "" {
+		cmd.Env = append(cmd.Env, "PLUGIN_UNIX_SOCKET_DIR="+dir)
+	}
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		panic(err)
 	}
 	fmt.Fprintln(os.Stderr, "forked", cmd.Process.Pid)
+}
+
+// forkTwice makes a daemon: in a session of its own, without its parent. A bare one has neither environment nor directory of the plugin.
+func forkTwice(bare bool) {
+	cmd := exec.Command(must(os.Executable()))
+	cmd.Env = append(os.Environ(), pluginEnv+"=middle")
+	if bare {
+		cmd.Env, cmd.Dir = []string{pluginEnv + "=middle"}, "/"
+	}
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Run(); err != nil {
+		panic(err)
+	}
 }
 
 func testPlugin(versions []int32) sdk.Plugin {
@@ -292,6 +315,42 @@ func (v vendorServer) FetchLogSegment(req *abipb.FetchLogSegmentRequest, st grpc
 }
 
 // hostMain is a host that begins to read a stream, says so with the plugin's id, and waits to be killed.
+// hosts are the kinds of hosts.
+var hosts = map[string]func(){"victim": hostMain, "parent": orphansHost, "daemons": daemonsHost}
+
+// orphansHost takes orphans, and ends a plugin that left one that nothing marks.
+func orphansHost() {
+	if err := TakeOrphans(); err != nil {
+		panic(err)
+	}
+	p := must(Start(context.Background(), Options{Path: must(os.Executable()), Name: "bare", Env: []string{pluginEnv + "=bare-daemonizer"}}))
+	daemon := forked(p)
+	bystander := exec.Command("sleep", "60") // a command of this program's own, as one that gives a secret
+	if err := bystander.Start(); err != nil {
+		panic(err)
+	}
+	defer bystander.Process.Kill()
+	p.Close(context.Background())
+	fmt.Println(running(daemon), running(bystander.Process.Pid))
+}
+
+// daemonsHost has a plugin that left a daemon, until it is killed.
+func daemonsHost() {
+	p := must(Start(context.Background(), Options{Path: must(os.Executable()), Name: "daemons", Env: []string{pluginEnv + "=daemonizer"}}))
+	fmt.Println(forked(p), p.dir.path)
+	hang()
+}
+
+// forked waits for what a plugin says that it forked.
+func forked(p *Plugin) (pid int) {
+	for {
+		if n, _ := fmt.Sscanf(strings.Join(p.StderrTail(), "\n"), "forked %d", &pid); n == 1 {
+			return pid
+		}
+		runtime.Gosched()
+	}
+}
+
 func hostMain() {
 	p := must(Start(context.Background(), Options{Path: must(os.Executable()), Name: "victim", Env: []string{pluginEnv + "=good"}}))
 	if err := p.Configure(context.Background(), nil, nil, nil); err != nil {

@@ -70,7 +70,7 @@ func (d *privateDir) remove() {
 // sweepAge keeps the sweep off directories that are just being made and not locked yet.
 const sweepAge = time.Minute
 
-// sweep removes what hosts that were killed left in base. What it cannot look at or remove, it leaves.
+// sweep removes what hosts that were killed left in base, and on Linux ends what their plugins left running. What it cannot look at or remove, it leaves.
 func sweep(base string) {
 	entries, err := os.ReadDir(base)
 	if err != nil {
@@ -89,6 +89,7 @@ func sweep(base string) {
 			continue
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			endLeft(path, nil)
 			os.RemoveAll(path)
 		}
 		lock.Close()
