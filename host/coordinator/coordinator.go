@@ -55,7 +55,9 @@ type Options struct {
 	// Dir is the directory of the committed offsets, which is made where it is missing and belongs to this Coordinator
 	// alone; empty: they are in memory and end with it.
 	Dir string
-	Log *slog.Logger // nil: nothing is logged
+	// Others has committed offsets of other coordinators, which are taken up before anything is served; nil: there are none.
+	Others Others
+	Log    *slog.Logger // nil: nothing is logged
 }
 
 // Coordinator coordinates all groups.
@@ -113,6 +115,11 @@ func Open(o Options) (*Coordinator, error) {
 	var err error
 	if c.offsets, err = openStore(o.Dir, o.Log); err != nil {
 		return nil, err
+	}
+	if o.Others != nil {
+		if err = c.takeUp(o.Others); err != nil {
+			return nil, errors.Join(err, c.offsets.close())
+		}
 	}
 	if c.inner, err = c.newInner(); err != nil {
 		return nil, errors.Join(abi.E("start the group coordinator", "", abi.Internal, err), c.offsets.close())

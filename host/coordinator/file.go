@@ -42,7 +42,7 @@ func openFile(dir string, create func(op, path string) (*os.File, error), log *s
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, abi.E("open group offsets", dir, abi.FileKind(err), err)
 	}
-	f := &file{path: filepath.Join(dir, fileName), make: create, each: each}
+	f := &file{path: pathIn(dir), make: create, each: each}
 	if err := f.load(apply, log); err != nil {
 		return nil, err
 	}
@@ -54,26 +54,38 @@ func openFile(dir string, create func(op, path string) (*os.File, error), log *s
 	return f, err
 }
 
-// load reads the file. An error says that it can't be what it was, and what is to be done; then nothing is changed.
+// pathIn is the file in a directory.
+func pathIn(dir string) string { return filepath.Join(dir, fileName) }
+
+// load reads the file, and puts it aside where it is damaged.
 func (f *file) load(apply func(change) bool, log *slog.Logger) error {
-	r, err := ownfile.Open("read group offsets", f.path, fileMax)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f.never()
-	}
+	held, err := f.read(apply)
 	if err != nil {
 		return err
+	}
+	return f.setAside(held, log)
+}
+
+// read reads the file. An error says that it can't be what it was, and what is to be done; nothing is changed.
+func (f *file) read(apply func(change) bool) (content, error) {
+	r, err := ownfile.Open("read group offsets", f.path, fileMax)
+	if errors.Is(err, fs.ErrNotExist) {
+		return content{}, f.never()
+	}
+	if err != nil {
+		return content{}, err
 	}
 	defer r.Close()
 	held, err := parseFile(r, apply)
 	switch {
 	case err != nil:
-		return abi.E("read group offsets", f.path, abi.FileKind(err), err)
+		return held, abi.E("read group offsets", f.path, abi.FileKind(err), err)
 	case held.other:
-		return abi.Errorf("read group offsets", f.path, abi.Precondition, "another version of rsmhost wrote it: give another --state-dir, or remove %s and lose what groups committed", filepath.Dir(f.path))
+		return held, abi.Errorf("read group offsets", f.path, abi.Precondition, "another version of rsmhost wrote it: give another --state-dir, or remove %s and lose what groups committed", filepath.Dir(f.path))
 	case held.emptied():
-		return f.lostAll("is empty or cut to nothing")
+		return held, f.lostAll("is empty or cut to nothing")
 	}
-	return f.setAside(held, log)
+	return held, nil
 }
 
 // never says that there was no file yet, or that there was one.

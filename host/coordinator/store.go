@@ -3,6 +3,7 @@ package coordinator
 import (
 	"cmp"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -42,6 +43,8 @@ type change struct {
 	Metadata  string   `json:"metadata,omitempty"`
 	At        int64    `json:"at"`
 	Deleted   bool     `json:"deleted,omitempty"` // there is no offset any more
+	// Source makes it another kind of change: what this source has was taken up, as far as Offset. It has no group.
+	Source string `json:"source,omitempty"`
 }
 
 func (c *change) place() place { return place{c.Topic, c.ID, c.Partition} }
@@ -69,7 +72,8 @@ type store struct {
 
 	mu      sync.RWMutex // guards what follows
 	kept    map[string]*group
-	offsets int // of all groups
+	sources map[string]int64 // that were taken up, and how far
+	offsets int              // of all groups
 	bytes   int64
 }
 
@@ -98,7 +102,7 @@ func openStore(dir string, log *slog.Logger) (*store, error) {
 
 // openStoreOn is openStore where a new file is made by create.
 func openStoreOn(create func(op, path string) (*os.File, error), dir string, log *slog.Logger) (*store, error) {
-	s := &store{log: log, queue: make(chan *save), stop: make(chan struct{}), done: make(chan struct{}), kept: map[string]*group{}}
+	s := &store{log: log, queue: make(chan *save), stop: make(chan struct{}), done: make(chan struct{}), kept: map[string]*group{}, sources: map[string]int64{}}
 	if dir != "" {
 		var err error
 		if s.file, err = openFile(dir, create, log, s.load, s.each); err != nil {
@@ -147,6 +151,9 @@ func (s *store) room(w *save, so *growth) error {
 	all, of := int64(0), map[string]int64{}
 	for i := range w.changes {
 		ch := &w.changes[i]
+		if ch.Source != "" { // of which there are as many as a topic has partitions
+			continue
+		}
 		by := -s.sizeLocked(ch.Group, ch.place())
 		if !ch.Deleted {
 			by += ch.committed(w.lengths[i]).size()
@@ -262,6 +269,10 @@ func (s *store) apply(w *save) {
 }
 
 func (s *store) applyLocked(ch *change, line int) {
+	if ch.Source != "" {
+		s.sources[ch.Source] = ch.Offset
+		return
+	}
 	at := ch.place()
 	if old := s.sizeLocked(ch.Group, at); old > 0 {
 		g := s.kept[ch.Group]
@@ -294,6 +305,11 @@ func (s *store) count() int {
 
 // each visits what is kept, as changes from nothing, a group at a time.
 func (s *store) each(visit func(change) error) error {
+	for source, end := range s.takenUpAll() {
+		if err := visit(change{Source: source, Offset: end}); err != nil {
+			return err
+		}
+	}
 	for _, name := range s.groups() {
 		for _, ch := range s.all(name) {
 			if err := visit(ch); err != nil {
@@ -302,6 +318,13 @@ func (s *store) each(visit func(change) error) error {
 		}
 	}
 	return nil
+}
+
+// takenUpAll is the sources that were taken up.
+func (s *store) takenUpAll() map[string]int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return maps.Clone(s.sources)
 }
 
 // all is what a group committed, as changes from nothing.

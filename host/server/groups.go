@@ -27,6 +27,21 @@ func (g groupTopics) Topics() []coordinator.Topic {
 // Changed implements coordinator.Topics.
 func (g groupTopics) Changed() <-chan struct{} { return g.s.host.Changed() }
 
+// lostOffsets is coordinator.Others: what groups committed at the broker of the log directories.
+func (s *Server) lostOffsets(taken func(source string) int64, visit func(*coordinator.Offsets) error) error {
+	return s.host.EachLostOffsets(context.Background(), taken, func(l *host.LostOffsets) error { return visit(LostOffsets(l)) })
+}
+
+// LostOffsets is what a broker kept of its groups, as a coordinator takes it up.
+func LostOffsets(l *host.LostOffsets) *coordinator.Offsets {
+	out := &coordinator.Offsets{Source: l.Source, End: l.End, Each: make([]coordinator.Offset, len(l.Commits))}
+	for i, c := range l.Commits {
+		out.Each[i] = coordinator.Offset{Group: c.Group, Topic: c.Topic, TopicID: c.TopicID, Partition: c.Partition,
+			Offset: c.Offset, LeaderEpoch: c.LeaderEpoch, Metadata: c.Metadata, At: c.At}
+	}
+	return out
+}
+
 // partitionCount counts the partitions that a topic must have for those that are known of it.
 func partitionCount(t *host.Topic) int32 {
 	n := int32(0)

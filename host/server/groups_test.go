@@ -3,12 +3,16 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -198,5 +202,74 @@ func TestGroupShares(t *testing.T) {
 			one.Close()
 			shared(2)
 		})
+	}
+}
+
+// TestAConsumerThatMovesGoesOnWhereItWas: with the log directory of a cluster that is gone, its groups have what they committed
+// there by that cluster's own words, under its name; a member reads on from that, in either protocol; and a restart takes nothing
+// up again.
+func TestAConsumerThatMovesGoesOnWhereItWas(t *testing.T) {
+	const lost = "../testdata/lostcluster"
+	groups := filepath.Join(t.TempDir(), "groups")
+	for _, again := range []bool{false, true} {
+		v := serve(t, lost, Options{GroupsDir: groups})
+		if told := strings.Count(v.log.String(), "taken up"); (told > 0) == again {
+			t.Errorf("again %v: %s", again, v.log)
+		}
+		cl, err := kgo.NewClient(kgo.SeedBrokers(v.address))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		adm := kadm.NewClient(cl)
+		meta, err := adm.BrokerMetadata(t.Context())
+		if err != nil || meta.Cluster != "s6_AT6mMS2K5g6cbU4LTUA" {
+			t.Errorf("cluster %q, %v", meta.Cluster, err)
+		}
+		text, err := os.ReadFile(lost + ".tsv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		listed, err := adm.ListGroups(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range listed.Groups() {
+			if listed[g].State != "Empty" {
+				t.Errorf("%+v", listed[g])
+			}
+			offsets, err := adm.FetchOffsets(t.Context(), g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range offsets.Sorted() {
+				got = append(got, fmt.Sprintf("%s\t%s-%d\t%d\t%d\t%s", g, o.Topic, o.Partition, o.At, o.LeaderEpoch, o.Metadata))
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(strings.Split(strings.TrimSpace(string(text)), "\n"), got); diff != "" && !again {
+			t.Error(diff)
+		}
+		if again {
+			if len(got) != 11 {
+				t.Errorf("%v", got)
+			}
+			continue
+		}
+		for group, protocol := range map[string]string{"classic-app": "classic", "modern-app": "KIP-848"} {
+			first := map[string]int64{"classic-app": 20, "modern-app": 12}[group]
+			m := v.member(t, group, append(slices.Clone(protocols[protocol]), kgo.ConsumeTopics("orders"))...)
+			read := readSome(t, m, 27)
+			for p, offsets := range read {
+				if offsets[0] != first+int64(p) && len(read) == 3 {
+					t.Errorf("%s reads %d from %d, want from %d", group, p, offsets[0], first+int64(p))
+				}
+			}
+			m.Close()
+		}
+		if err := errors.Join(v.Close(), v.host.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }

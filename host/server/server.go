@@ -157,7 +157,7 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	var err error
-	if s.groups, err = coordinator.Open(coordinator.Options{Topics: groupTopics{s}, Dir: o.GroupsDir, Log: o.Log}); err != nil {
+	if s.groups, err = coordinator.Open(coordinator.Options{Topics: groupTopics{s}, Dir: o.GroupsDir, Others: s.lostOffsets, Log: o.Log}); err != nil {
 		return nil, err
 	}
 	s.apis = newAPIs(s.groups.Serves())

@@ -22,7 +22,7 @@ const imports = `
 	host/locality, host/trace, host/budget, host/grant, abi/packing < host/transfer, host/locallog < host/rlmm, host/indexcache
 	abi/sdk, host/trace, host/budget, host/grant < host/plugin/{process,wasm,store} < host/plugin
 	host/rlmm, host/indexcache, host/plugin < host/reader < host < host/server, host/bucket, host/replay < host/config < cmd/..., examples/..., internal/e2e
-	abi < host/coordinator < host/server
+	abi < host/coordinator < host/server    host/format < host/offsetstopic < host
 	abi, abi/packing < abi/conformance < cmd/...    abi/sdk < cmd/..., examples/...    host/plugin/wasm < internal/tools/...
 
 	abi < host/access < host/server    abi < host/server/fetchsession < host/server
@@ -67,6 +67,7 @@ var modules = map[string][]string{
 	"host/access":              {"github.com/xdg-go/scram", "github.com/xdg-go/stringprep"},
 	"host/server":              {"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kmsg", "golang.org/x/sync", "golang.org/x/sys"},
 	"host/server/fetchsession": {"github.com/twmb/franz-go/pkg/kmsg"},
+	"host/offsetstopic":        {"github.com/twmb/franz-go/pkg/kmsg"},
 	"host/coordinator":         {"github.com/twmb/franz-go/pkg/kfake", "github.com/twmb/franz-go/pkg/kmsg"},
 	"host/replay":              {"github.com/twmb/franz-go/pkg/kmsg", "github.com/twmb/franz-go/pkg/sasl", "github.com/twmb/franz-go/pkg/kerr"}, // its client
 	"host/metrics":             {"github.com/prometheus/client_golang"},
