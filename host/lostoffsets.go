@@ -42,11 +42,28 @@ func (h *Host) EachLostOffsets(ctx context.Context, taken func(source string) in
 		if one.Commits, err = h.readLostOffsets(ctx, p.Local, from); err != nil {
 			return err
 		}
+		h.tellBeyond(one.Commits)
 		if err := visit(one); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// tellBeyond says which offsets lie behind the end of their logs: records that were there once are not here. Their groups begin
+// where their clients' auto.offset.reset says, as at a broker.
+func (h *Host) tellBeyond(all []offsetstopic.Commit) {
+	c := h.catalog.Load()
+	for i := range all {
+		o := &all[i]
+		t, _, err := c.topic(o.Topic, o.TopicID)
+		if err != nil || !t.Visible() {
+			continue
+		}
+		if p := t.find(o.Partition); p != nil && o.Offset > p.Offsets.LogEnd {
+			h.foundByRead(finding.Of(p.ID, p.Offsets.LogEnd, "the log ends here, and group %q had committed offset %d: it begins where its client's auto.offset.reset says", o.Group, o.Offset))
+		}
+	}
 }
 
 // sourceOf names a partition of a cluster's topic; where nothing tells the cluster, or the topic's id, by its directory.

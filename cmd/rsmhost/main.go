@@ -83,7 +83,7 @@ in a local log directory, or both, as a consumer would see them.
 
 Exit status: 0 good, 1 a Kafka error or a finding, 2 wrong usage or could not look.`,
 		Commands: []*cli.Command{
-			topicsCommand(), segmentsCommand(), fetchCommand(), catCommand(), offsetsCommand(), serveCommand(), passwdCommand(), recordCommand(), testCommand(), pluginCommand(), configCommand(), versionCommand(),
+			topicsCommand(), segmentsCommand(), fetchCommand(), catCommand(), offsetsCommand(), groupsCommand(), serveCommand(), passwdCommand(), recordCommand(), testCommand(), pluginCommand(), configCommand(), versionCommand(),
 		},
 		DisableSliceFlagSeparator: true,
 		HideVersion:               true,

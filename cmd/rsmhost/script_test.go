@@ -66,7 +66,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// setup gives a session the recorded brokers as kafka/NAME, a configuration NAME.yaml for each, and directories that are
+// setup gives a session the recorded brokers as kafka/NAME, a configuration NAME.yaml for each, the log directory lostcluster, and directories that are
 // its own.
 func setup(env *testscript.Env) error {
 	data, err := filepath.Abs(filepath.Join("..", "..", "testdata", "kafka"))
@@ -74,6 +74,9 @@ func setup(env *testscript.Env) error {
 		return err
 	}
 	if err := os.Symlink(data, filepath.Join(env.WorkDir, "kafka")); err != nil {
+		return err
+	}
+	if err := os.Symlink(filepath.Join(filepath.Dir(data), "lostcluster"), filepath.Join(env.WorkDir, "lostcluster")); err != nil {
 		return err
 	}
 	brokers, err := os.ReadDir(data)

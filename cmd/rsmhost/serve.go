@@ -128,8 +128,11 @@ func groupsDir(state string, stderr io.Writer) string {
 		fmt.Fprintln(stderr, "rsmhost: there is no state directory: what consumer groups commit ends with this process; give --state-dir")
 		return ""
 	}
-	return filepath.Join(state, "groups")
+	return filepath.Join(state, groupsName)
 }
+
+// groupsName is the directory of committed offsets in a state directory.
+const groupsName = "groups"
 
 // waitAsBroker has serve wait as long as a broker does where nothing else is configured.
 func waitAsBroker(cfg *host.Config, conf *config.Config) {

@@ -35,7 +35,7 @@ func TestOffsetsOfARealBroker(t *testing.T) {
 	var got []string
 	undecided, strange := 0, 0
 	for p := range 3 {
-		b, err := os.ReadFile(fmt.Sprintf("../testdata/lostcluster/%s-%d/00000000000000000000.log", Name, p))
+		b, err := os.ReadFile(fmt.Sprintf("../../testdata/lostcluster/%s-%d/00000000000000000000.log", Name, p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestOffsetsOfARealBroker(t *testing.T) {
 		}
 		undecided, strange = undecided+s.Undecided(), strange+s.Strange()
 	}
-	text, err := os.ReadFile("../testdata/lostcluster.tsv")
+	text, err := os.ReadFile("../../testdata/lostcluster.tsv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestAnOffsetThatRanOut(t *testing.T) {
 
 // TestADamagedBatchChangesNothing: it is an error, and those around it are read.
 func TestADamagedBatchChangesNothing(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "testdata", "lostcluster", Name+"-2", "00000000000000000000.log"))
+	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "lostcluster", Name+"-2", "00000000000000000000.log"))
 	if err != nil {
 		t.Fatal(err)
 	}

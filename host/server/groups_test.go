@@ -209,7 +209,7 @@ func TestGroupShares(t *testing.T) {
 // there by that cluster's own words, under its name; a member reads on from that, in either protocol; and a restart takes nothing
 // up again.
 func TestAConsumerThatMovesGoesOnWhereItWas(t *testing.T) {
-	const lost = "../testdata/lostcluster"
+	const lost = "../../testdata/lostcluster"
 	groups := filepath.Join(t.TempDir(), "groups")
 	for _, again := range []bool{false, true} {
 		v := serve(t, lost, Options{GroupsDir: groups})
