@@ -23,7 +23,12 @@ func catCommand() *cli.Command {
 		Usage: "stream a topic's records, partition after partition, to its end",
 		Description: `   rsmhost cat -t orders                          offset, time, key and value of each record
    rsmhost cat -t orders -p 3 --from 100 --to 200   offsets 100 to 199 of one partition
-   rsmhost cat -t orders -o json | jq .value        one JSON object a record`,
+   rsmhost cat -t orders -o json | jq .value        one JSON object a record
+   rsmhost cat -t orders -o raw > batches.bin       record batches as they lie, to be decoded elsewhere
+
+-o raw gives whole batches: the first may begin before --from, and the last is the one that holds the
+offset before --to, so that it may end behind that. Batches of markers come too; those of aborted
+transactions do not with read_committed.`,
 		Flags: withConfig(topicFlag(),
 			partitionFlag("all, one after another"),
 			&cli.Int64Flag{Name: "from", Value: -1, Usage: "first offset", DefaultText: "the log start"},
@@ -135,8 +140,7 @@ const catBytes = 4 << 20
 
 func (s *stream) write(p *reader.PartitionData, records []format.Record) error {
 	if s.form == "raw" {
-		_, err := s.out.Write(p.Records)
-		return err
+		return s.writeBatches(p)
 	}
 	enc := json.NewEncoder(s.out)
 	enc.SetEscapeHTML(false)
@@ -152,6 +156,30 @@ func (s *stream) write(p *reader.PartitionData, records []format.Record) error {
 			err = writeRecordLine(s.out, fmt.Sprintf("%d:%d", s.partition, records[i].Offset), &records[i], width)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeBatches writes the batches that begin before the end, as they lie. With read_committed those of aborted transactions are left
+// out: who reads the batches has no list of them.
+func (s *stream) writeBatches(p *reader.PartitionData) error {
+	delivery := host.NewDelivery(p.Aborted, s.iso)
+	w := format.Walk(p.Records)
+	for w.Next() {
+		h := w.Header()
+		if h.BaseOffset >= s.to {
+			return nil
+		}
+		delivers, err := delivery.Delivers(h, w.Bytes())
+		if err != nil {
+			return nil // Consume says it, of the same batch
+		}
+		if !delivers && !h.IsControl() {
+			continue
+		}
+		if _, err := s.out.Write(w.Bytes()); err != nil {
 			return err
 		}
 	}

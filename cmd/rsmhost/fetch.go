@@ -24,7 +24,10 @@ func fetchCommand() *cli.Command {
 		Usage: "one fetch, exactly as a consumer's",
 		Description: `Answers one Fetch of one partition and shows its records. --trace shows on stderr how the answer
 came about: from which tier and why, the segment, the index, where the bytes were, what was moved and
-thrown away; with -o json the steps are spans in the document on stdout.
+thrown away; with -o json the steps are spans in the document on stdout. -o raw gives the batches of the
+answer as they are: a consumer leaves out what lies below the offset, and with read_committed what the
+answer's list of aborted transactions names, which -o json shows. What the read found wrong and could
+do without is on stderr, and in the document of -o json.
 
    rsmhost fetch -t orders -p 3 --offset 1234 --trace --config rsmhost.yaml
    rsmhost fetch -t orders -p 3 --offset earliest -o raw > batches.bin`,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/rsmhost/rsmhost/host/finding"
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/reader"
 )
@@ -11,6 +12,7 @@ type fetchDoc struct {
 	Request   fetchAsked    `json:"request"`
 	Response  fetchAnswered `json:"response"`
 	Records   []recordDoc   `json:"records"`
+	Findings  []findingDoc  `json:"findings,omitempty"` // of this read
 	Trace     *traceDoc     `json:"trace,omitempty"`
 }
 
@@ -35,6 +37,26 @@ type fetchAnswered struct {
 	RecordsLength    int          `json:"recordsLength"`
 }
 
+// findingDoc is something that is wrong or missing, and no reason to fail. Nothing is known where a field is missing.
+type findingDoc struct {
+	Path     string `json:"path,omitempty"`
+	Offset   *int64 `json:"offset,omitempty"`
+	What     string `json:"what"`
+	Repaired bool   `json:"repaired"` // the answer is right all the same
+}
+
+func findingDocs(all []finding.Finding) []findingDoc {
+	var out []findingDoc
+	for _, f := range all {
+		d := findingDoc{Path: f.Path, What: f.What, Repaired: f.Repaired}
+		if f.Offset != finding.Unknown {
+			d.Offset = &f.Offset
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
 type abortedDoc struct {
 	ProducerID  int64 `json:"producerId"`
 	FirstOffset int64 `json:"firstOffset"`
@@ -52,7 +74,7 @@ type batchDoc struct {
 }
 
 func (f *fetch) document(p *reader.PartitionData, records []format.Record) fetchDoc {
-	doc := fetchDoc{RequestID: f.id, Trace: spansOf(f.trace), Records: []recordDoc{},
+	doc := fetchDoc{RequestID: f.id, Trace: spansOf(f.trace), Records: []recordDoc{}, Findings: findingDocs(p.Findings),
 		Request: fetchAsked{f.topic.Name, f.topic.ID.String(), f.partition, f.offset, f.maxBytes, f.iso.String()},
 		Response: fetchAnswered{ErrorCode: int16(p.Code), Error: p.Code.String(), HighWatermark: p.HighWatermark,
 			LastStableOffset: p.LastStableOffset, LogStartOffset: p.LogStartOffset, RecordsLength: len(p.Records), Batches: batchDocs(p.Records)}}

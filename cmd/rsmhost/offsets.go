@@ -65,6 +65,13 @@ func offsetsAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.Bool("epochs") {
+		for _, flag := range []string{"time", "isolation"} {
+			if c.IsSet(flag) {
+				return usage("offsets --epochs", "where leader epochs end does not depend on --%s", flag)
+			}
+		}
+	}
 	asked, err := askedTimes(c.String("time"))
 	if err != nil {
 		return err

@@ -22,8 +22,8 @@ func testCommand() *cli.Command {
 		ArgsUsage: "[FILE...]",
 		Description: `Each line of a FILE is a case: a Fetch, ListOffsets or OffsetForLeaderEpoch request, and what a broker
 answered. Every field is compared; with --kafka-exact the records must be equal byte for byte, without
-it an answer may be better: go on behind a segment's end, in whole batches. Prints a line a failure, then
-"N passed, N failed". With --bootstrap a server is asked, rsmhost serve or any Kafka broker, and nothing
+it an answer may be better: go on behind the same bytes, over a segment's end, in whole batches. Prints a
+line a failure, then "N passed, N failed". With --bootstrap a server is asked, rsmhost serve or any Kafka broker, and nothing
 is opened here; what a broker gives, which cuts batches, is as good then as what is better.
 rsmhost record makes such files from your own data.
 
