@@ -2,6 +2,7 @@ package damage
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/epoch"
@@ -42,8 +43,21 @@ func fetch(ctx context.Context, a asked, p partition, from, maxBytes int64, iso 
 		return out
 	}
 	data.Records = append([]byte(nil), data.Records...) // what is decoded points into it
+	if out.err = verify(p, data.Records); out.err != nil {
+		return out
+	}
 	out.decoded, out.next, out.err = host.Consume(data, from, iso)
 	return out
+}
+
+// verify holds batches against their CRCs, as clients do.
+func verify(p partition, records []byte) error {
+	for w := format.Walk(records); w.Next(); {
+		if err := format.VerifyBatch(w.Header(), w.Bytes()); err != nil {
+			return fmt.Errorf("%s offset %d: %w", p, w.Header().BaseOffset, err)
+		}
+	}
+	return nil
 }
 
 // listOffset asks for one offset by a timestamp.
