@@ -144,6 +144,7 @@ func checkBatch(t *testing.T, w *Walker) {
 	if err != nil || len(recs) != int(h.Count) {
 		t.Errorf("%d records of %d, %v", len(recs), h.Count, err)
 	}
+	sameHeads(t, w.Bytes(), recs)
 	for _, r := range recs {
 		if r.Offset < h.BaseOffset || r.Offset > h.LastOffset || r.Timestamp > h.MaxTimestamp {
 			t.Errorf("record %d at %d in a batch of %d-%d up to %d", r.Offset, r.Timestamp, h.BaseOffset, h.LastOffset, h.MaxTimestamp)

@@ -81,9 +81,11 @@ func FuzzRecords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		recs, err := Records(b, fuzzLimit)
 		ours(t, err)
+		ours(t, RecordHeads(b, fuzzLimit, func(RecordHead) bool { return true }))
 		if err != nil {
 			return
 		}
+		sameHeads(t, b, recs)
 		h, err := ParseBatchHeader(b)
 		if err != nil {
 			t.Fatal(err)

@@ -37,6 +37,7 @@ func TestRecordsEveryCodec(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
+					sameHeads(t, w.Bytes(), recs)
 					got = append(got, recs...)
 				}
 				want := slices.Concat(someRecords(0, n), someRecords(int64(n), n), someRecords(int64(2*n), n))
@@ -88,6 +89,7 @@ func checkLegacy(t *testing.T, b []byte, want []Record) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("records\n got %+v\nwant %+v", got, want)
 	}
+	sameHeads(t, b, want)
 }
 
 // TestRecordsEmptied: compaction may leave a header alone, with whatever codec the batch had.
