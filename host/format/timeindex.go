@@ -54,3 +54,11 @@ func (x TimeIndex) Lookup(base, ts int64) (t, offset int64) {
 	}
 	return x.Entry(i-1, base)
 }
+
+// Below gives the number of the last entry whose timestamp is below ts, -1 where there is none.
+func (x TimeIndex) Below(ts int64) int {
+	return sort.Search(x.Len(), func(i int) bool {
+		t, _ := x.Entry(i, 0)
+		return t >= ts
+	}) - 1
+}

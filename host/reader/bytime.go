@@ -4,11 +4,9 @@ import (
 	"context"
 	"iter"
 
-	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/locallog"
 	"github.com/rsmhost/rsmhost/host/rlmm"
-	"github.com/rsmhost/rsmhost/host/transfer"
 )
 
 // batchRef is a batch of either tier while offsets are looked for: its header, and a way to its bytes.
@@ -34,7 +32,7 @@ func (q *offsetQuery) byTime(ctx context.Context, ts int64) (place, error) {
 			break // Kafka looks in the first fitting segment alone
 		}
 	}
-	return q.localByTime(ts, max(start, q.part.Offsets.LocalStart))
+	return q.localByTime(ctx, ts, max(start, q.part.Offsets.LocalStart))
 }
 
 // remoteSegments goes over the finished segments of the partition's lineage that begin below the local tier, by start
@@ -59,122 +57,64 @@ func (q *offsetQuery) remoteSegments() iter.Seq[*rlmm.Segment] {
 
 // inSegment looks in one remote segment, from where its time index points to.
 func (q *offsetQuery) inSegment(ctx context.Context, seg *rlmm.Segment, ts, start int64) (p place, ok bool, err error) {
-	err = q.r.inPool(ctx, func(t *turn) error {
-		pos, err := q.timePosition(ctx, seg, ts, start)
-		if err != nil {
-			return err
-		}
-		return q.r.scanSegment(ctx, t, seg, pos, func(b batchRef) (bool, error) {
-			p, ok, err = q.inBatch(b, ts, start)
+	err = q.inPool(ctx, func(t *turn) error {
+		return q.scan(ctx, t, seg, ts, start, func(b batchRef) (bool, error) {
+			p, ok, err = q.inBatch(ctx, b, ts, start)
 			return ok, err
 		})
 	})
 	return p, ok, err
 }
 
-// timePosition is where in the segment a search for ts begins: the time index names an offset, the offset index its
-// position. An index that is damaged or missing costs a search from the segment's begin; Kafka fails.
-func (q *offsetQuery) timePosition(ctx context.Context, seg *rlmm.Segment, ts, start int64) (int64, error) {
-	pos, err := q.indexedPosition(ctx, seg, ts, start)
-	if k := abi.KindOf(err); q.r.policy.DataTimes && (k == abi.Corrupt || k == abi.NotFound) {
-		return 0, nil
-	}
-	return pos, err
-}
-
-func (q *offsetQuery) indexedPosition(ctx context.Context, seg *rlmm.Segment, ts, start int64) (int64, error) {
-	var used transfer.Evidence
-	times, _, err := q.r.indexes.Time(ctx, &seg.SegmentMetadata, q.r.index(seg, abi.TimeIndex, &used))
-	if err != nil {
-		return 0, err
-	}
-	offsets, _, err := q.r.indexes.Offset(ctx, &seg.SegmentMetadata, q.r.index(seg, abi.OffsetIndex, &used))
-	if err != nil {
-		return 0, err
-	}
-	_, offset := times.Lookup(seg.StartOffset, ts)
-	_, pos := offsets.Lookup(seg.StartOffset, max(offset, start))
-	return pos, nil
-}
-
 // inBatch looks for the first record of b that fits. Markers of transactions fit only where they are asked for, and where
 // Kafka's answers are wanted.
-func (q *offsetQuery) inBatch(b batchRef, ts, start int64) (place, bool, error) {
+func (q *offsetQuery) inBatch(ctx context.Context, b batchRef, ts, start int64) (p place, found bool, err error) {
 	if b.MaxTimestamp < ts || b.LastOffset < start || !q.markers && q.r.policy.DataTimes && b.IsControl() {
 		return nowhere, false, nil
 	}
+	p = nowhere
+	err = q.r.heads(ctx, b, func(rec format.RecordHead) bool {
+		if found = rec.Timestamp >= ts && rec.Offset >= start; found {
+			p = place{rec.Offset, rec.Timestamp, b.LeaderEpoch}
+		}
+		return !found
+	})
+	if err != nil {
+		return nowhere, false, err
+	}
+	return p, found, nil
+}
+
+// heads gives the records of a batch to visit until it wants no more. What they are inflated with counts in the budget.
+func (r *Reader) heads(ctx context.Context, b batchRef, visit func(format.RecordHead) bool) error {
 	bytes, err := b.bytes()
 	if err != nil {
-		return nowhere, false, err
+		return err
 	}
-	records, err := format.Records(bytes, 0)
-	if err != nil {
-		return nowhere, false, err
-	}
-	for i := range records {
-		if rec := &records[i]; rec.Timestamp >= ts && rec.Offset >= start {
-			return place{rec.Offset, rec.Timestamp, b.LeaderEpoch}, true, nil
+	if r.policy.Verify {
+		if err := format.VerifyBatch(b.BatchHeader, bytes); err != nil {
+			return err
 		}
 	}
-	return nowhere, false, nil
+	if n := format.InflateMemory(bytes); n > 0 {
+		held, err := r.inflating.Take(ctx, n)
+		if err != nil {
+			return err
+		}
+		defer held.Give()
+	}
+	return format.RecordHeads(bytes, 0, visit)
 }
 
 // localByTime looks in the local tier: from the first segment on that is new enough.
-func (q *offsetQuery) localByTime(ts, start int64) (p place, err error) {
+func (q *offsetQuery) localByTime(ctx context.Context, ts, start int64) (p place, err error) {
 	p = nowhere
 	if q.part.Local == nil {
 		return p, nil
 	}
 	err = q.part.Local.Scan(start, func(b *locallog.Batch) (stop bool, err error) {
-		p, stop, err = q.inBatch(batchRef{&b.BatchHeader, b.Bytes}, ts, start)
+		p, stop, err = q.inBatch(ctx, batchRef{&b.BatchHeader, b.Bytes}, ts, start)
 		return stop, err
 	})
 	return p, err
 }
-
-// inPool runs fn as a remote read does: when its turn comes.
-func (r *Reader) inPool(ctx context.Context, fn func(*turn) error) error {
-	if r.store == nil {
-		return abi.Errorf("read", "remote tier", abi.Phase, "no plugin is given to read it")
-	}
-	var err error
-	if perr := r.pool.do(ctx, "", func(t *turn) { err = fn(t) }); perr != nil {
-		return perr
-	}
-	return err
-}
-
-// scanSegment calls visit with each batch of a remote segment from position pos on, until it says stop or fails. The scan has
-// the turn t.
-func (r *Reader) scanSegment(ctx context.Context, t *turn, seg *rlmm.Segment, pos int64, visit func(batchRef) (stop bool, err error)) error {
-	obj := r.log(seg)
-	defer obj.Close()
-	obj.Expect(min(pos+scanAhead, seg.SizeBytes))
-	mem := memory{r.buffers.Lease(), t}
-	buf, err := mem.get(ctx, scanAhead)
-	if err != nil {
-		return err
-	}
-	w := &window{obj: obj, seg: whole(seg), size: seg.SizeBytes, strict: true, first: scanAhead, start: pos, mem: mem, buf: buf}
-	defer func() { w.buf.Release() }()
-	for {
-		h, ok, err := w.header(ctx, pos)
-		if !ok || err != nil {
-			return err
-		}
-		stop, err := visit(batchRef{&h, func() ([]byte, error) {
-			if err := w.fill(ctx, pos+h.Size()); err != nil {
-				return nil, err
-			}
-			return w.bytes(pos, pos+h.Size()), nil
-		}})
-		if stop || err != nil {
-			return err
-		}
-		pos += h.Size()
-		w.drop(pos)
-	}
-}
-
-// scanAhead is how much of a segment a scan reads at once.
-const scanAhead = 256 << 10

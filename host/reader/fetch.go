@@ -38,9 +38,11 @@ type Reader struct {
 	wait    atomic.Int64                // a Duration; 0: as long as the request's context
 	look    func(context.Context) error // nil: nothing can be looked at again
 	buffers *budget.Pool
-	counts  counts
-	watch   func(Watched) // nil: nobody watches
-	report  func(finding.Finding)
+	// inflating is what batches are inflated with that are not wanted whole.
+	inflating *budget.Share
+	counts    counts
+	watch     func(Watched) // nil: nobody watches
+	report    func(finding.Finding)
 }
 
 // Options of a Reader.
@@ -78,6 +80,7 @@ func New(o Options) *Reader {
 		r.report = func(finding.Finding) {}
 	}
 	r.wait.Store(int64(max(0, o.Wait)))
+	r.inflating = r.buffers.Share(r.buffers.Limit() / 4)
 	r.buffers.OnShortage(r.late.shed)
 	return r
 }

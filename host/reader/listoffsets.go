@@ -28,6 +28,7 @@ func FirstVersion(timestamp int64) int16 { return firstVersion[timestamp] }
 // ListOffsetsRequest is a ListOffsets as its wire form has it.
 type ListOffsetsRequest struct {
 	ID        string // of the request, in log and error; may be empty
+	ClientID  string // whom the reader pool is fair between; may be empty
 	Version   int16
 	ReplicaID int32
 	Isolation locality.Isolation
@@ -84,7 +85,8 @@ func (r *Reader) listOffset(ctx context.Context, req *ListOffsetsRequest, p *Lis
 	if code, err := fenced(part, p.CurrentLeaderEpoch); err != nil {
 		return fail(code, err)
 	}
-	q := offsetQuery{r, part, part.Offsets.Bound(locality.Request{Replica: req.ReplicaID, Isolation: req.Isolation}), req.Markers}
+	q := offsetQuery{r: r, part: part, client: req.ClientID, markers: req.Markers,
+		bound: part.Offsets.Bound(locality.Request{Replica: req.ReplicaID, Isolation: req.Isolation})}
 	found, err := q.find(ctx, p.Timestamp)
 	if err != nil {
 		return fail(offsetsCode(err), err)
@@ -130,7 +132,8 @@ type offsetQuery struct {
 	part  *Partition
 	bound int64
 
-	markers bool // a lookup by time finds them too
+	client  string // whom the reader pool is fair between; may be empty
+	markers bool   // a lookup by time finds them too
 }
 
 func (q *offsetQuery) find(ctx context.Context, timestamp int64) (place, error) {

@@ -13,12 +13,12 @@ func (q *offsetQuery) maxTimestamp(ctx context.Context) (place, error) {
 	if q.r.policy.DataTimes {
 		return q.maxOfBoth(ctx)
 	}
-	return q.kafkaMax()
+	return q.kafkaMax(ctx)
 }
 
 // kafkaMax is Kafka's answer: the first local segment with the greatest timestamp, and in it the first batch that has it,
 // transaction markers and records below the log start included.
-func (q *offsetQuery) kafkaMax() (place, error) {
+func (q *offsetQuery) kafkaMax(ctx context.Context) (place, error) {
 	if q.part.Local == nil {
 		return nowhere, nil
 	}
@@ -35,7 +35,7 @@ func (q *offsetQuery) kafkaMax() (place, error) {
 	if first == nil {
 		return nowhere, nil
 	}
-	p, _, err := q.inBatch(batchRef{&first.BatchHeader, first.Bytes}, best, 0)
+	p, _, err := q.inBatch(ctx, batchRef{&first.BatchHeader, first.Bytes}, best, 0)
 	return p, err
 }
 
@@ -44,7 +44,7 @@ func (q *offsetQuery) kafkaMax() (place, error) {
 // everything else only as far as that was not so: where it is a transaction marker's, or out of bounds.
 func (q *offsetQuery) maxOfBoth(ctx context.Context) (place, error) {
 	s := maxSearch{q: q, best: nowhere}
-	if err := s.local(); err != nil {
+	if err := s.local(ctx); err != nil {
 		return nowhere, err
 	}
 	newest := (*rlmm.Segment)(nil)
@@ -81,8 +81,8 @@ func (s *maxSearch) promising(h *format.BatchHeader) bool {
 	return h.MaxTimestamp >= s.best.timestamp && h.MaxTimestamp >= 0 && !h.IsControl()
 }
 
-func (s *maxSearch) batch(b batchRef) error {
-	p, ok, err := s.q.maxInBatch(b)
+func (s *maxSearch) batch(ctx context.Context, b batchRef) error {
+	p, ok, err := s.q.maxInBatch(ctx, b)
 	if ok && (p.timestamp > s.best.timestamp || p.timestamp == s.best.timestamp && p.offset < s.best.offset) {
 		s.best = p
 	}
@@ -90,7 +90,7 @@ func (s *maxSearch) batch(b batchRef) error {
 }
 
 // local looks at the batch whose header has the greatest timestamp first: few others are promising then.
-func (s *maxSearch) local() error {
+func (s *maxSearch) local(ctx context.Context) error {
 	if s.q.part.Local == nil {
 		return nil
 	}
@@ -104,14 +104,14 @@ func (s *maxSearch) local() error {
 	if err != nil || greatest == nil {
 		return err
 	}
-	if err := s.batch(batchRef{&greatest.BatchHeader, greatest.Bytes}); err != nil || s.best.timestamp == greatest.MaxTimestamp {
+	if err := s.batch(ctx, batchRef{&greatest.BatchHeader, greatest.Bytes}); err != nil || s.best.timestamp == greatest.MaxTimestamp {
 		return err
 	}
 	return s.q.part.Local.Scan(s.q.part.Offsets.LogStart, func(b *locallog.Batch) (bool, error) {
 		if !s.promising(&b.BatchHeader) {
 			return false, nil
 		}
-		return false, s.batch(batchRef{&b.BatchHeader, b.Bytes})
+		return false, s.batch(ctx, batchRef{&b.BatchHeader, b.Bytes})
 	})
 }
 
@@ -121,45 +121,36 @@ func (s *maxSearch) segment(ctx context.Context, seg *rlmm.Segment) error {
 	if seg.MaxTimestampMs < s.best.timestamp || seg.MaxTimestampMs == s.best.timestamp && seg.StartOffset > s.best.offset {
 		return nil
 	}
-	return s.q.r.inPool(ctx, func(t *turn) error {
-		pos, err := s.q.timePosition(ctx, seg, seg.MaxTimestampMs, s.q.part.Offsets.LogStart)
-		if err != nil {
-			return err
-		}
-		err = s.q.r.scanSegment(ctx, t, seg, pos, func(b batchRef) (bool, error) {
+	return s.q.inPool(ctx, func(t *turn) error {
+		err := s.q.scan(ctx, t, seg, seg.MaxTimestampMs, s.q.part.Offsets.LogStart, func(b batchRef) (bool, error) {
 			if b.IsControl() || b.MaxTimestamp < seg.MaxTimestampMs {
 				return false, nil
 			}
-			return true, s.batch(b)
+			return true, s.batch(ctx, b)
 		})
 		if err != nil || s.best.timestamp == seg.MaxTimestampMs {
 			return err
 		}
-		return s.q.r.scanSegment(ctx, t, seg, 0, func(b batchRef) (bool, error) {
+		return s.q.scan(ctx, t, seg, -1, s.q.part.Offsets.LogStart, func(b batchRef) (bool, error) {
 			if !s.promising(b.BatchHeader) {
 				return false, nil
 			}
-			return false, s.batch(b)
+			return false, s.batch(ctx, b)
 		})
 	})
 }
 
 // maxInBatch is the first readable record of b with the greatest timestamp among those that are readable.
-func (q *offsetQuery) maxInBatch(b batchRef) (place, bool, error) {
-	bytes, err := b.bytes()
-	if err != nil {
-		return nowhere, false, err
-	}
-	records, err := format.Records(bytes, 0)
-	if err != nil {
-		return nowhere, false, err
-	}
+func (q *offsetQuery) maxInBatch(ctx context.Context, b batchRef) (place, bool, error) {
 	best, ok := nowhere, false
-	for i := range records {
-		rec := &records[i]
+	err := q.r.heads(ctx, b, func(rec format.RecordHead) bool {
 		if rec.Offset >= q.part.Offsets.LogStart && rec.Offset < q.bound && rec.Timestamp > best.timestamp {
 			best, ok = place{rec.Offset, rec.Timestamp, b.LeaderEpoch}, true
 		}
+		return true
+	})
+	if err != nil {
+		return nowhere, false, err
 	}
 	return best, ok, nil
 }
