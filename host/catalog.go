@@ -193,14 +193,14 @@ func (t *Topic) lastCopy() int64 {
 // complete works out the offsets from what is known of both tiers.
 func (p *TopicPartition) complete() {
 	first, last := p.remoteRange()
-	if p.Local == nil || p.Local.FirstBase() < 0 {
+	if p.Local == nil || p.Local.Begin() < 0 {
 		end := last + 1
 		p.Offsets = locality.Offsets{LogStart: first, LocalStart: end, LocalBase: -1, HighWatermark: end, LastStableOffset: end,
 			LogEnd: end, Remote: p.Remote != nil}
 		return
 	}
 	l := p.Local
-	base := l.FirstBase()
+	base := l.Begin()
 	o := locality.Offsets{LocalBase: base, HighWatermark: l.HighWatermark, LogEnd: l.LogEnd, Remote: p.Remote != nil}
 	checkpoint, ok := l.LogStart()
 	switch {

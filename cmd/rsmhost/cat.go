@@ -121,6 +121,10 @@ func (s *stream) fetch(c *cli.Context, from int64) (next int64, err error) {
 			CurrentLeaderEpoch: epoch.Undefined, LastFetchedEpoch: epoch.Undefined, MaxBytes: catBytes}}})
 	defer resp.Release()
 	p := &resp.Partitions[0]
+	if p.MissingUntil > from { // a finding: it is told, and the status is 1 in the end
+		s.late = false
+		return p.MissingUntil, nil
+	}
 	if p.Err != nil {
 		return 0, statusOne{fmt.Errorf("request %s: %w", id, p.Err)}
 	}

@@ -13,6 +13,15 @@ import (
 	"github.com/rsmhost/rsmhost/host/format"
 )
 
+// The files of a broker beside its partitions, and of a partition beside its segments.
+const (
+	logStartName      = "log-start-offset-checkpoint"
+	highWatermarkName = "replication-offset-checkpoint"
+	recoveryPointName = "recovery-point-offset-checkpoint"
+	compactionName    = "cleaner-offset-checkpoint"
+	epochsName        = "leader-epoch-checkpoint"
+)
+
 // Dir is one log directory of a broker.
 type Dir struct {
 	Path      string
@@ -22,6 +31,8 @@ type Dir struct {
 
 	logStart      map[format.CheckpointKey]int64
 	highWatermark map[format.CheckpointKey]int64
+	recoveryPoint map[format.CheckpointKey]int64
+	compaction    map[format.CheckpointKey]int64 // where the cleaner has come to
 	logs          []*Log
 	report        *atomic.Pointer[func(finding.Finding)]
 }
@@ -103,10 +114,16 @@ func (d *Dir) Close() error {
 }
 
 func (d *Dir) readCheckpoints() (err error) {
-	if d.logStart, err = readFile(d.Path, "log-start-offset-checkpoint", format.ParseOffsetCheckpoint); err != nil {
+	if d.logStart, err = readFile(d.Path, logStartName, format.ParseOffsetCheckpoint); err != nil {
 		return err
 	}
-	if d.highWatermark, err = readFile(d.Path, "replication-offset-checkpoint", format.ParseOffsetCheckpoint); err != nil {
+	if d.highWatermark, err = readFile(d.Path, highWatermarkName, format.ParseOffsetCheckpoint); err != nil {
+		return err
+	}
+	if d.recoveryPoint, err = readFile(d.Path, recoveryPointName, format.ParseOffsetCheckpoint); err != nil {
+		return err
+	}
+	if d.compaction, err = readFile(d.Path, compactionName, format.ParseOffsetCheckpoint); err != nil {
 		return err
 	}
 	meta, err := readFile(d.Path, "meta.properties", format.ParseMetaProperties)
@@ -119,6 +136,12 @@ func (d *Dir) readCheckpoints() (err error) {
 	_, err = os.Stat(filepath.Join(d.Path, ".kafka_cleanshutdown"))
 	d.Clean = err == nil
 	return nil
+}
+
+// cleaned reports that the broker's cleaner went over a partition: compaction leaves out offsets.
+func (d *Dir) cleaned(key format.CheckpointKey) bool {
+	_, ok := d.compaction[key]
+	return ok
 }
 
 // readFile parses a small file of a directory; one that does not exist is the zero value.

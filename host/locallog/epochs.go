@@ -13,8 +13,8 @@ import (
 // each batch that was seen has its epoch in the file. Behind an unclean end the file may have lost the newest ones, which the
 // batches tell then, as a broker takes them.
 func (l *Log) readEpochs() {
-	path := filepath.Join(l.Path, "leader-epoch-checkpoint")
-	epochs, err := readFile(l.Path, "leader-epoch-checkpoint", format.ParseLeaderEpochs)
+	path := filepath.Join(l.Path, epochsName)
+	epochs, err := readFile(l.Path, epochsName, format.ParseLeaderEpochs)
 	if err != nil {
 		l.note(path, "%v; taken as empty", err)
 	}

@@ -140,40 +140,47 @@ func TestRecovery(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		files   map[string][]byte // instead of what twoSegments has; nil: removed
-		end     int64
-		hw      int64
+		end     int64             // of what there is
 		finding string
 	}{
-		{"nothing wrong", nil, 30, 28, ""},
-		{"a torn tail", map[string][]byte{last(".log"): b.Log[:len(b.Log)-1]}, 27, 27, "torn at byte"},
-		{"a tail torn in the header", map[string][]byte{last(".log"): b.Log[:third+20]}, 27, 27, "torn at byte"},
-		{"preallocated zeros", map[string][]byte{last(".log"): append(slices.Clone(b.Log), make([]byte, 4096)...)}, 30, 28, "torn at byte"},
-		{"a wrong CRC in the last segment", map[string][]byte{last(".log"): flip(b.Log, second+65)}, 25, 25, "CRC"},
-		{"an empty last segment", map[string][]byte{last(".log"): {}, last(".index"): {}}, 20, 20, ""},
-		{"no offset index", map[string][]byte{last(".index"): nil}, 30, 28, "made anew"},
-		{"a preallocated offset index", map[string][]byte{last(".index"): append(slices.Clone(b.OffsetIndex), make([]byte, 800)...)}, 30, 28, ""},
-		{"an offset index that is cut", map[string][]byte{last(".index"): b.OffsetIndex[:11]}, 30, 28, "made anew"},
-		{"an offset index that points behind the segment", map[string][]byte{last(".index"): kafkabytes.AppendEntry(nil, 5, 1<<30)}, 30, 28, "made anew"},
-		{"no checkpoints", map[string][]byte{"replication-offset-checkpoint": nil, "log-start-offset-checkpoint": nil, "meta.properties": nil}, 30, 30, ""},
-		{"no leader epochs", map[string][]byte{filepath.Join(name, "leader-epoch-checkpoint"): nil}, 30, 28, ""},
-		{"broken leader epochs", map[string][]byte{filepath.Join(name, "leader-epoch-checkpoint"): []byte("0\n5\n")}, 30, 28, "leader-epoch-checkpoint"},
-		{"no partition.metadata", map[string][]byte{filepath.Join(name, "partition.metadata"): nil}, 30, 28, ""},
-		{"marked files", map[string][]byte{last(".log.deleted"): b.Log, filepath.Join("t-0.abc-delete", "x.log"): b.Log, filepath.Join("t-1-stray", "x"): b.Log}, 30, 28, ""},
+		{"nothing wrong", nil, 30, ""},
+		{"a torn tail", map[string][]byte{last(".log"): b.Log[:len(b.Log)-1]}, 27, "torn at byte"},
+		{"a tail torn in the header", map[string][]byte{last(".log"): b.Log[:third+20]}, 27, "torn at byte"},
+		{"preallocated zeros", map[string][]byte{last(".log"): append(slices.Clone(b.Log), make([]byte, 4096)...)}, 30, "torn at byte"},
+		{"a wrong CRC in the last segment", map[string][]byte{last(".log"): flip(b.Log, second+65)}, 25, "CRC"},
+		{"an empty last segment", map[string][]byte{last(".log"): {}, last(".index"): {}}, 20, "missing up to offset 27"},
+		{"no last segment", map[string][]byte{last(".log"): nil}, 20, "is not there, and 00000000000000000020.index is"},
+		{"no offset index", map[string][]byte{last(".index"): nil}, 30, "made anew"},
+		{"a preallocated offset index", map[string][]byte{last(".index"): append(slices.Clone(b.OffsetIndex), make([]byte, 800)...)}, 30, ""},
+		{"an offset index that is cut", map[string][]byte{last(".index"): b.OffsetIndex[:11]}, 30, "made anew"},
+		{"an offset index that points behind the segment", map[string][]byte{last(".index"): kafkabytes.AppendEntry(nil, 5, 1<<30)}, 30, "made anew"},
+		{"no checkpoints", map[string][]byte{"replication-offset-checkpoint": nil, "log-start-offset-checkpoint": nil, "meta.properties": nil}, 30, ""},
+		{"no leader epochs", map[string][]byte{filepath.Join(name, "leader-epoch-checkpoint"): nil}, 30, ""},
+		{"broken leader epochs", map[string][]byte{filepath.Join(name, "leader-epoch-checkpoint"): []byte("0\n5\n")}, 30, "leader-epoch-checkpoint"},
+		{"no partition.metadata", map[string][]byte{filepath.Join(name, "partition.metadata"): nil}, 30, ""},
+		{"marked files", map[string][]byte{last(".log.deleted"): b.Log, filepath.Join("t-0.abc-delete", "x.log"): b.Log, filepath.Join("t-1-stray", "x"): b.Log}, 30, ""},
 		{"a broken snapshot and an older one", map[string][]byte{filepath.Join(name, format.SegmentFileName(25, ".snapshot")): []byte("broken"),
-			filepath.Join(name, format.SegmentFileName(20, ".snapshot")): emptySnapshot}, 30, 28, "an older one is used"},
+			filepath.Join(name, format.SegmentFileName(20, ".snapshot")): emptySnapshot}, 30, "an older one is used"},
 		{"a snapshot that is made at this moment", map[string][]byte{filepath.Join(name, format.SegmentFileName(25, ".snapshot")): {},
-			filepath.Join(name, format.SegmentFileName(20, ".snapshot")): emptySnapshot}, 30, 28, ""},
+			filepath.Join(name, format.SegmentFileName(20, ".snapshot")): emptySnapshot}, 30, ""},
 		{"an empty snapshot that is not the last", map[string][]byte{filepath.Join(name, format.SegmentFileName(20, ".snapshot")): {},
-			filepath.Join(name, format.SegmentFileName(25, ".snapshot")): []byte("broken")}, 30, 28, "an older one is used"},
-		{"a snapshot behind the log's end", map[string][]byte{filepath.Join(name, format.SegmentFileName(99, ".snapshot")): []byte("broken")}, 30, 28, ""},
+			filepath.Join(name, format.SegmentFileName(25, ".snapshot")): []byte("broken")}, 30, "an older one is used"},
+		{"a snapshot behind the log's end", map[string][]byte{filepath.Join(name, format.SegmentFileName(99, ".snapshot")): []byte("broken")}, 30, "went on to offset 99"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := writeTwo(t, tt.files)
 			before := tree(t, dir)
 			d := openDir(t, dir)
 			l := find(t, d, "t", 0)
-			if l.LogEnd != tt.end || l.HighWatermark != tt.hw || l.LastStable != tt.hw {
-				t.Errorf("log end %d, high watermark %d, last stable %d, want %d, %d", l.LogEnd, l.HighWatermark, l.LastStable, tt.end, tt.hw)
+			end, hw := max(tt.end, 28), int64(28) // as the checkpoint has it
+			if _, lost := tt.files[highWatermarkName]; lost {
+				hw = tt.end
+			}
+			if l.LogEnd != end || l.HighWatermark != hw || l.LastStable != hw {
+				t.Errorf("log end %d, high watermark %d, last stable %d, want %d, %d", l.LogEnd, l.HighWatermark, l.LastStable, end, hw)
+			}
+			if h, ok := l.Hole(27); ok != (tt.end < 28) || ok && (h.From != tt.end || h.Until != 28) {
+				t.Errorf("hole %+v, %v", h, ok)
 			}
 			if text := findingText(l); (text == "") != (tt.finding == "") || !strings.Contains(text, tt.finding) {
 				t.Errorf("findings %q, want %q", text, tt.finding)
@@ -211,6 +218,9 @@ func writeTwo(t testing.TB, files map[string][]byte) string {
 func everyOffset(t *testing.T, l *Log) {
 	t.Helper()
 	for offset := int64(0); offset < l.LogEnd; offset++ {
+		if _, ok := l.Hole(offset); ok {
+			continue
+		}
 		s, ok, err := l.Find(offset, l.LogEnd)
 		if err != nil || !ok || s.First.BaseOffset > offset || s.Pos+s.First.Size() > s.Segment.Size || s.Limit > s.Segment.Size {
 			t.Errorf("offset %d: %+v, %v, %v", offset, s, ok, err)

@@ -1,9 +1,11 @@
 package locallog
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -16,7 +18,7 @@ import (
 type Log struct {
 	ID            abi.TopicIDPartition // TopicID is zero where there is no partition.metadata
 	Path          string
-	LogEnd        int64 // exclusive
+	LogEnd        int64 // exclusive; a Hole ends there where the checkpoint of high watermarks says more than there is
 	HighWatermark int64 // exclusive; the checkpoint's, never above LogEnd
 	LastStable    int64 // exclusive
 	Lineage       epoch.Lineage
@@ -24,10 +26,13 @@ type Log struct {
 
 	logStart    int64 // of the checkpoint
 	hasLogStart bool
-	segments    []*Segment // by base; never empty after openLog
+	segments    []*Segment // by base
 	snapshots   []int64    // offsets of producer snapshots, ascending
-	open        producers  // transactions that are open at LogEnd
-	tail        ascent     // of the batches that were read behind an unclean end, or since
+	indexes     []beside   // files beside segments
+	end         int64      // exclusive end of what there is
+	holes       []Hole
+	open        producers // transactions that are open at LogEnd
+	tail        ascent    // of the batches that were read behind an unclean end, or since
 	met         *met
 }
 
@@ -37,6 +42,16 @@ func (l *Log) LogStart() (int64, bool) { return l.logStart, l.hasLogStart }
 
 // Segments gives the segments by base offset; it must not be changed. It may be empty.
 func (l *Log) Segments() []*Segment { return l.segments }
+
+// Begin is where the local log begins: the base of the first segment, or of one before it that is missing; -1 where there is none.
+func (l *Log) Begin() int64 {
+	for _, h := range l.holes {
+		if h.Until == l.FirstBase() || len(l.segments) == 0 {
+			return h.From
+		}
+	}
+	return l.FirstBase()
+}
 
 // FirstBase is the base offset of the first segment, -1 where there is none.
 func (l *Log) FirstBase() int64 {
@@ -59,10 +74,11 @@ func openLog(d *Dir, path, topic string, partition int32) (*Log, error) {
 			return nil, errors.Join(err, l.close())
 		}
 	}
+	l.met.opens = l
 	if err := l.recover(d); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
-	l.readEpochs()
+	l.met.opens = nil
 	return l, nil
 }
 
@@ -105,6 +121,8 @@ func (l *Log) list() error {
 		switch ext {
 		case ".log":
 			l.segments = append(l.segments, newSegment(base, filepath.Join(l.Path, e.Name()), l.met))
+		case ".index", ".timeindex", ".txnindex":
+			l.indexes = append(l.indexes, beside{base, ext})
 		case ".snapshot":
 			l.snapshots = append(l.snapshots, base)
 		}
@@ -113,6 +131,7 @@ func (l *Log) list() error {
 	for i, s := range l.segments[:max(0, len(l.segments)-1)] {
 		s.until = l.segments[i+1].Base
 	}
+	slices.SortFunc(l.indexes, func(a, b beside) int { return cmp.Compare(a.base, b.base) })
 	sort.Slice(l.snapshots, func(i, j int) bool { return l.snapshots[i] < l.snapshots[j] })
 	return nil
 }
@@ -128,17 +147,21 @@ func (l *Log) close() error {
 // recover works out the offsets as a broker does on start, and makes in memory what it would repair on disk.
 func (l *Log) recover(d *Dir) error {
 	l.logStart, l.hasLogStart = d.logStart[l.key()]
-	l.LogEnd = max(l.logStart, 0)
+	l.end = max(l.logStart, 0)
 	if n := len(l.segments); n > 0 {
 		end, err := l.segments[n-1].recover(d.Clean)
 		if err != nil {
 			return err
 		}
 		l.tail = end.epochs
-		l.LogEnd = end.offset
+		l.end = end.offset
 		l.tellTorn(end)
 	}
+	l.LogEnd = l.end
 	if err := l.rebuildIndexes(d.Clean); err != nil {
+		return err
+	}
+	if err := l.findHoles(d.cleaned(l.key())); err != nil {
 		return err
 	}
 	open, err := l.producersAtEnd()
@@ -146,6 +169,7 @@ func (l *Log) recover(d *Dir) error {
 		return err
 	}
 	l.open = open
+	l.readEpochs()
 	l.bounds(d)
 	return nil
 }
@@ -161,14 +185,4 @@ func (l *Log) tellTorn(e end) {
 }
 
 // StableBelow is the last stable offset where the high watermark is hw.
-func (l *Log) StableBelow(hw int64) int64 { return min(l.open.first(l.LogEnd), hw) }
-
-// bounds works out what a reader may see from the checkpoints and the open transactions.
-func (l *Log) bounds(d *Dir) {
-	l.logStart, l.hasLogStart = d.logStart[l.key()]
-	l.HighWatermark = l.LogEnd
-	if hw, ok := d.highWatermark[l.key()]; ok {
-		l.HighWatermark = min(hw, l.LogEnd)
-	}
-	l.LastStable = l.StableBelow(l.HighWatermark)
-}
+func (l *Log) StableBelow(hw int64) int64 { return min(l.open.first(hw), hw) }

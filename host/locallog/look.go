@@ -79,8 +79,9 @@ func (l *Log) grown(d *Dir) (now *Log, grew bool, err error) {
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	now.open, now.LogEnd, now.tail = maps.Clone(l.open), l.LogEnd, slices.Clone(l.tail)
-	if err := now.advance(longer); err != nil {
+	now.open, now.end, now.tail = maps.Clone(l.open), l.end, slices.Clone(l.tail)
+	now.keepHoles(l)
+	if err := now.advance(longer, d.cleaned(now.key())); err != nil {
 		return nil, false, err
 	}
 	now.readEpochs()
@@ -89,6 +90,15 @@ func (l *Log) grown(d *Dir) (now *Log, grew bool, err error) {
 		return l, false, nil
 	}
 	return now, true, nil
+}
+
+// keepHoles takes over from an earlier view the holes between segments that are still there.
+func (l *Log) keepHoles(old *Log) {
+	for _, h := range old.holes {
+		if h.From >= l.FirstBase() && h.Until <= old.end {
+			l.holes = append(l.holes, h)
+		}
+	}
 }
 
 // inherit takes over from an earlier view the segments that are still there, and opens those that are new. longer are
@@ -149,8 +159,13 @@ func (s *Segment) again(until int64) (*Segment, bool, error) {
 
 // advance reads what was appended. It makes the indexes of it as it goes, checks each batch, and ends at a torn one: that is
 // written at this moment, or will never be.
-func (l *Log) advance(longer []*Segment) error {
+func (l *Log) advance(longer []*Segment, cleaned bool) error {
 	for _, s := range longer {
+		if i, _ := slices.BinarySearchFunc(l.segments, s.Base, byBase); i > 0 && s.Size == 0 {
+			if err := l.hole(i-1, max(l.end, l.segments[i-1].Base), cleaned); err != nil {
+				return err
+			}
+		}
 		torn, err := l.append(s)
 		if err != nil {
 			return err
@@ -165,10 +180,10 @@ func (l *Log) advance(longer []*Segment) error {
 
 // append takes in what lies behind s.Size.
 func (l *Log) append(s *Segment) (torn, err error) {
-	l.LogEnd = max(l.LogEnd, s.Base) // the segment before may end in compacted offsets
+	l.end = max(l.end, s.Base) // the segment before may end in compacted offsets
 	end, next := s.Size, s.Base
 	if end > 0 {
-		next = l.LogEnd
+		next = l.end
 	}
 	since := end - s.lastIndexed()
 	s.Size = s.disk
@@ -190,7 +205,7 @@ func (l *Log) append(s *Segment) (torn, err error) {
 		if ok {
 			s.txns = format.AppendAborted(s.txns, aborted)
 		}
-		l.LogEnd = b.LastOffset + 1
+		l.end = b.LastOffset + 1
 		l.tail.add(&b.BatchHeader)
 		return false
 	})
@@ -215,5 +230,5 @@ func (s *Segment) lastIndexed() int64 {
 func (l *Log) same(o *Log) bool {
 	return l.ID == o.ID && l.LogEnd == o.LogEnd && l.HighWatermark == o.HighWatermark && l.LastStable == o.LastStable &&
 		l.logStart == o.logStart && l.hasLogStart == o.hasLogStart && slices.Equal(l.segments, o.segments) &&
-		slices.Equal(l.Lineage.Entries(), o.Lineage.Entries())
+		slices.Equal(l.Lineage.Entries(), o.Lineage.Entries()) && slices.Equal(l.holes, o.holes)
 }

@@ -11,10 +11,15 @@ import (
 type met struct {
 	id     abi.TopicIDPartition
 	report *atomic.Pointer[func(finding.Finding)] // of the Dir and its later views
+	opens  *Log                                   // that is opened at this moment, and has them as its own; nil: it is open
 }
 
 // repaired reports something of a file that is wrong, and is repaired in memory.
 func (m *met) repaired(path string, offset int64, format string, args ...any) {
+	if m.opens != nil {
+		m.opens.noteRepaired(path, format, args...)
+		return
+	}
 	report := m.report.Load()
 	if report == nil {
 		return

@@ -54,11 +54,11 @@ func isAbort(b *Batch) (bool, error) {
 // producersAtEnd are the transactions that are open at the log's end: from the newest producer snapshot, and the batches
 // behind it.
 func (l *Log) producersAtEnd() (producers, error) {
-	open, from, err := l.producersAt(l.LogEnd)
+	open, from, err := l.producersAt(l.end)
 	if err != nil {
 		return nil, err
 	}
-	err = l.Scan(from, func(b *Batch) (bool, error) {
+	err = l.scan(from, false, func(b *Batch) (bool, error) {
 		_, _, err := open.apply(b)
 		return false, ignoreCorrupt(err)
 	})

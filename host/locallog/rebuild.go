@@ -45,7 +45,7 @@ func (l *Log) rebuildAborted(s *Segment, next int64) error {
 	}
 	whole := from > 0 || l.FirstBase() == 0 // what was open before the first batch is known
 	var x format.TxnIndex
-	err = l.Scan(from, func(b *Batch) (bool, error) {
+	err = l.scan(from, false, func(b *Batch) (bool, error) {
 		if b.BaseOffset >= next {
 			return true, nil
 		}

@@ -29,13 +29,24 @@ func (b *Batch) Bytes() ([]byte, error) {
 }
 
 // Scan calls visit with each batch of the log that ends at or after offset, in order, until visit says stop or fails.
-// Bytes that are no batch end it with CORRUPT.
+// Bytes that are no batch end it with CORRUPT, and a Hole with ErrHole.
 func (l *Log) Scan(offset int64, visit func(*Batch) (stop bool, err error)) error {
-	for i, s := range l.segments {
-		if l.next(i) <= offset {
+	return l.scan(offset, true, visit)
+}
+
+// scan is Scan, which goes on behind holes where strict is false.
+func (l *Log) scan(offset int64, strict bool, visit func(*Batch) (stop bool, err error)) error {
+	for i := range len(l.segments) + 1 {
+		if h, ok := l.between(offset, i); ok && strict {
+			return h.Err(l.ID)
+		}
+		if i == len(l.segments) || l.next(i) <= offset {
 			continue
 		}
-		stopped, err := s.visit(offset, visit)
+		stopped, err := l.segments[i].visit(offset, visit)
+		if _, ok := l.between(offset, i+1); ok && errors.Is(err, errCut) {
+			err = nil // the hole begins there
+		}
 		if stopped || err != nil {
 			return err
 		}

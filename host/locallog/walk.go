@@ -1,7 +1,9 @@
 package locallog
 
 import (
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
@@ -12,6 +14,9 @@ type batchAt struct {
 	format.BatchHeader
 	Pos int64
 }
+
+// errCut is in the error of a batch that the file has not to its end.
+var errCut = errors.New("is cut")
 
 // anyOffset is a scan's next where nothing is known of what lies before its position.
 const anyOffset = -1
@@ -51,12 +56,15 @@ func (s *Segment) header(ahead *headerReader, pos int64) (format.BatchHeader, er
 		return format.BatchHeader{}, err
 	}
 	h, err := format.ParseBatchHeader(b)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return h, abi.Errorf("read", s.path, abi.Corrupt, "batch at byte %d %w at byte %d, in its header", pos, errCut, s.Size)
+	}
 	if err != nil {
 		return h, abi.Errorf("read", s.path, abi.Corrupt, "batch at byte %d: %w", pos, err)
 	}
 	if pos+h.Size() > s.Size {
-		return h, abi.Errorf("read", s.path, abi.Corrupt, "batch %d-%d at byte %d of %d bytes is cut at byte %d",
-			h.BaseOffset, h.LastOffset, pos, h.Size(), s.Size)
+		return h, abi.Errorf("read", s.path, abi.Corrupt, "batch %d-%d at byte %d of %d bytes %w at byte %d",
+			h.BaseOffset, h.LastOffset, pos, h.Size(), errCut, s.Size)
 	}
 	return h, nil
 }

@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/rsmhost/rsmhost/host/finding"
 	"github.com/rsmhost/rsmhost/host/indexcache"
 	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/locallog"
 	"github.com/rsmhost/rsmhost/host/trace"
 	"github.com/rsmhost/rsmhost/host/transfer"
 )
@@ -220,6 +222,10 @@ func (r *Reader) act(ctx context.Context, rd *read) int64 {
 	case locality.AtEnd:
 		rd.out.Aborted = r.policy.noAborted(rd.iso, false)
 	case locality.Local:
+		if r.elsewhere(rd) {
+			rd.ans.Where = locality.Remote
+			return rd.room
+		}
 		return r.readLocal(ctx, rd)
 	case locality.Remote:
 		return rd.room
@@ -259,9 +265,13 @@ func (r *Reader) found(rd *read, f finding.Finding) {
 // fail turns a partition's answer into an error.
 func (r *Reader) fail(rd *read, err error) {
 	rd.acc.release()
+	until := int64(0)
+	if h, ok := r.missing(rd, rd.req.Offset); ok && errors.Is(err, locallog.ErrHole) {
+		until = h.Until
+	}
 	*rd.out = PartitionData{Topic: rd.out.Topic, TopicID: rd.out.TopicID, Partition: rd.out.Partition,
-		Findings: rd.out.Findings,
-		Code:     r.policy.code(err, rd.ans.Where == locality.Remote), Err: err, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1}
+		Findings: rd.out.Findings, MissingUntil: until,
+		Code: r.policy.code(err, rd.ans.Where == locality.Remote), Err: err, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1}
 }
 
 // goOn spends what is left of the request's budget, after each partition got what a broker would have given it, on local

@@ -47,6 +47,10 @@ func (r *Reader) localOne(ctx context.Context, rd *read, offset, room int64, fir
 	if offset >= rd.ans.Bound {
 		return nil
 	}
+	if h, ok := r.missing(rd, offset); ok {
+		r.found(rd, h.Finding(rd.part.ID))
+		return rd.tr.Fail(m, "local", h.Err(rd.part.ID))
+	}
 	span, ok, err := rd.part.Local.Find(offset, rd.ans.Bound)
 	if err != nil {
 		return rd.tr.Fail(m, "local", err)
@@ -68,6 +72,26 @@ func (r *Reader) localOne(ctx context.Context, rd *read, offset, room int64, fir
 		return rd.tr.Fail(m, "local", err)
 	}
 	return nil
+}
+
+// missing gives the hole of the local tier that offset lies in. A broker passes over it.
+func (r *Reader) missing(rd *read, offset int64) (h locallog.Hole, ok bool) {
+	if !r.policy.TellingCodes || rd.part == nil || rd.part.Local == nil {
+		return h, false
+	}
+	return rd.part.Local.Hole(offset)
+}
+
+// elsewhere reports an offset that is missing in the local tier, and that the remote tier has.
+func (r *Reader) elsewhere(rd *read) bool {
+	if _, ok := r.missing(rd, rd.req.Offset); !ok || rd.part.Remote == nil {
+		return false
+	}
+	le, ok := rd.part.Lineage.ForOffset(rd.req.Offset)
+	if ok {
+		_, ok = r.policy.lookup(rd.part.Remote, le.Epoch, rd.req.Offset)
+	}
+	return ok
 }
 
 // takeLocal adds n bytes of a span, or what the policy lets through of them, in the form that the request wants.

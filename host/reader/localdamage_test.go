@@ -51,3 +51,56 @@ func oneLocal(t *testing.T, r *Reader, p FetchPartition, files bool) PartitionDa
 	}
 	return got
 }
+
+// TestLocalHole: offsets of a local segment that is gone are read from the remote tier if that has them. Else they are an error
+// that can be tried again and says where they end; what lies before and behind is read, and no lookup by time passes over them.
+func TestLocalHole(t *testing.T) {
+	a, b, c := tens(t, 1, 0, 2, 100), tens(t, 2, 20, 2, 100), tens(t, 3, 40, 2, 100)
+	gone := *b
+	gone.Log = nil
+	local := withLocal(t, remotePartition(t, a), a, &gone, c)
+	local.Remote, local.Offsets.LogStart, local.Offsets.Remote = nil, 0, false
+	local.ID = id("a")
+	both := withLocal(t, remotePartition(t, named(a, "b"), named(b, "b")), named(a, "b"), named(&gone, "b"), named(c, "b"))
+	both.Offsets.LogStart = 0
+	r := newReader(t, Better, memrsm.New(memrsm.Inline, named(a, "b"), named(b, "b")), local, both)
+	for _, files := range []bool{false, true} {
+		for _, tt := range []struct {
+			topic   string
+			offset  int64
+			code    Code
+			batches string
+			until   int64
+		}{
+			{"a", 0, None, "[0 10]", 0},
+			{"a", 20, NotLeaderOrFollower, "[]", 40},
+			{"a", 35, NotLeaderOrFollower, "[]", 40},
+			{"a", 40, None, "[40 50]", 0},
+			{"b", 0, None, "[0 10]", 0},
+			{"b", 20, None, "[20 30 40 50]", 0},
+			{"b", 35, None, "[30 40 50]", 0},
+		} {
+			got := oneLocal(t, r, ask(tt.topic, tt.offset, 1<<20), files)
+			if got.Code != tt.code || bases(got) != tt.batches || got.MissingUntil != tt.until {
+				t.Errorf("%s from %d, files %v: %v %s, missing until %d: %v", tt.topic, tt.offset, files, got.Code, bases(got), got.MissingUntil, got.Err)
+			}
+			if tt.code != None && (len(got.Findings) != 1 || got.Findings[0].Repaired || got.Findings[0].Offset != 20) {
+				t.Errorf("%s from %d: findings %v", tt.topic, tt.offset, got.Findings)
+			}
+		}
+	}
+	for _, ts := range []int64{1 << 50, MaxTimestamp} {
+		got := r.ListOffsets(context.Background(), &ListOffsetsRequest{Version: 9, ReplicaID: locality.Consumer, Partitions: []ListOffsetsPartition{
+			{Topic: "a", Timestamp: ts, CurrentLeaderEpoch: -1}}})[0]
+		if got.Code != KafkaStorageError {
+			t.Errorf("timestamp %d: %v, offset %d", ts, got.Code, got.Offset)
+		}
+	}
+}
+
+// named is a segment of another topic.
+func named(s *segment, topic string) *segment {
+	c := *s
+	c.Meta.TopicIDPartition = id(topic)
+	return &c
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/host/epoch"
 	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/locallog"
 	"github.com/rsmhost/rsmhost/host/rlmm"
 	"github.com/rsmhost/rsmhost/internal/planted"
 )
@@ -84,7 +85,7 @@ func (p Policy) code(err error, remote bool) Code {
 	switch {
 	case errors.Is(err, errNoSegment):
 		return OffsetOutOfRange
-	case errors.Is(err, errNotHere):
+	case errors.Is(err, errNotHere), errors.Is(err, locallog.ErrHole):
 		return NotLeaderOrFollower
 	case p.TellingCodes || !remote:
 		return codeOf(err)

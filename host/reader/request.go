@@ -84,6 +84,7 @@ type PartitionData struct {
 	Remote           bool                 // the remote tier was asked
 	Spent            bool                 // the remote read took what others may want, and found nothing: they come before it in the next request
 	Records          []byte               // batches; the first may begin below the offset, the last may be cut (Policy)
+	MissingUntil     int64                // with an error because offsets are missing: their exclusive end, where it is known; else 0
 	Findings         []finding.Finding    // what the read met that is wrong, and no reason to fail
 	Files            []locallog.Stretch   // the same, where FetchRequest.Files is set and they lie in the local tier; Records is nil then
 

@@ -149,6 +149,17 @@ func (d *disk) checkpoints(parts []*partition, logStart bool) {
 	d.checkpoint(filepath.Join(d.logs, "replication-offset-checkpoint"), lines(hws))
 }
 
+// cleaner writes which partitions were compacted.
+func (d *disk) cleaner(parts []*partition) {
+	var cleaned []string
+	for _, p := range parts {
+		if p.cleaned {
+			cleaned = append(cleaned, fmt.Sprintf("%s %d %d", p.id.Topic, p.id.Partition, p.active().base))
+		}
+	}
+	d.checkpoint(filepath.Join(d.logs, "cleaner-offset-checkpoint"), lines(cleaned))
+}
+
 func lines(l []string) []byte {
 	return []byte(strings.Join(append([]string{"0", fmt.Sprint(len(l))}, l...), "\n") + "\n")
 }

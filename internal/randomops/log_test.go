@@ -108,6 +108,7 @@ type partition struct {
 	logStart int64
 	hw, end  int64
 	tiered   int64 // exclusive end of what lies in the remote tier
+	cleaned  bool  // compaction was there
 }
 
 func newPartition(id abi.TopicIDPartition) *partition {

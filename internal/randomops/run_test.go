@@ -397,6 +397,8 @@ func (x *run) compact() (string, error) {
 	if !ok {
 		return "", nil
 	}
+	p.cleaned = true
+	x.disk.cleaner(x.parts)
 	x.disk.rewrite(p, s)
 	return fmt.Sprintf("%s segment %d has %d batches", p.id, s.base, len(s.batches)), nil
 }
