@@ -155,7 +155,9 @@ func (l *Log) recover(d *Dir) error {
 		}
 		l.tail = end.epochs
 		l.end = end.offset
-		l.tellTorn(end)
+		if err := l.tellTorn(l.segments[n-1], end.torn); err != nil {
+			return err
+		}
 	}
 	l.LogEnd = l.end
 	if err := l.rebuildIndexes(d.Clean); err != nil {
@@ -178,10 +180,17 @@ func (l *Log) key() format.CheckpointKey {
 	return format.CheckpointKey{Topic: l.ID.Topic, Partition: l.ID.Partition}
 }
 
-func (l *Log) tellTorn(e end) {
-	if e.torn != nil {
-		l.noteRepaired(l.segments[len(l.segments)-1].path, "torn at byte %d: %v; what follows is left out", e.position, e.torn)
+// tellTorn notes bytes behind the end of s that are no batch, unless they are what a broker with log.preallocate has not written
+// yet.
+func (l *Log) tellTorn(s *Segment, torn error) error {
+	if torn == nil {
+		return nil
 	}
+	unwritten, err := s.unwritten()
+	if err == nil && !unwritten {
+		l.noteRepaired(s.path, "torn at byte %d: %v; what follows is left out", s.Size, torn)
+	}
+	return err
 }
 
 // StableBelow is the last stable offset where the high watermark is hw.

@@ -133,8 +133,8 @@ func (l *Log) inherit(old *Log) (longer []*Segment, ok bool, err error) {
 	return longer, joined, nil
 }
 
-// again gives a segment as it is now, of offsets that end at until: itself where its file has the same size, a copy where it
-// grew. It reports false where it is shorter, or what was its last batch is another.
+// again gives a segment as it is now, of offsets that end at until: itself where nothing was written behind its end, a copy where
+// something was. It reports false where it is shorter, or what was its last batch is another.
 func (s *Segment) again(until int64) (*Segment, bool, error) {
 	st, err := os.Stat(s.path)
 	if err != nil {
@@ -144,10 +144,10 @@ func (s *Segment) again(until int64) (*Segment, bool, error) {
 	if err != nil {
 		return nil, false, abi.E("open segment", s.path, abi.FileKind(err), err)
 	}
-	if st.Size() < s.Size || !os.SameFile(st, held) {
+	if st.Size() < s.Size || !os.SameFile(st, held) || !s.ends() {
 		return nil, false, nil
 	}
-	if st.Size() == s.disk && until == s.until {
+	if st.Size() == s.disk && until == s.until && !s.filled() {
 		return s, true, nil
 	}
 	now := *s
@@ -155,6 +155,27 @@ func (s *Segment) again(until int64) (*Segment, bool, error) {
 	now.index, now.txns = slices.Clone(s.Index()), slices.Clone(s.txns)
 	now.made = new(atomic.Pointer[format.OffsetIndex])
 	return &now, true, nil
+}
+
+// ends reports that the last batch is still what it was: a follower that cuts its log appends others.
+func (s *Segment) ends() bool {
+	if s.last.Length == 0 {
+		return true
+	}
+	h, ok := s.headerAt(s.last.Pos)
+	return ok && h == s.last.BatchHeader
+}
+
+// filled reports a batch behind the segment's end, in a file of the same size: a broker with log.preallocate makes it as large
+// as it may become, and writes into it.
+func (s *Segment) filled() bool {
+	if s.Size == s.disk {
+		return false
+	}
+	file := *s
+	file.Size = s.disk
+	h, ok := file.headerAt(s.Size)
+	return ok && file.Verify(&h, s.Size) == nil
 }
 
 // advance reads what was appended. It makes the indexes of it as it goes, checks each batch, and ends at a torn one: that is
@@ -171,8 +192,7 @@ func (l *Log) advance(longer []*Segment, cleaned bool) error {
 			return err
 		}
 		if torn != nil {
-			l.noteRepaired(s.path, "torn at byte %d: %v; what follows is left out", s.Size, torn)
-			return nil
+			return l.tellTorn(s, torn)
 		}
 	}
 	return nil
@@ -206,6 +226,7 @@ func (l *Log) append(s *Segment) (torn, err error) {
 			s.txns = format.AppendAborted(s.txns, aborted)
 		}
 		l.end = b.LastOffset + 1
+		s.last = at
 		l.tail.add(&b.BatchHeader)
 		return false
 	})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/internal/golden"
 	"github.com/rsmhost/rsmhost/internal/kafkabytes"
 )
@@ -63,6 +64,47 @@ func TestLookFollowsALiveLog(t *testing.T) {
 			t.Errorf("a look at what did not change gives another view: %v", err)
 		}
 	})
+}
+
+// TestLookFollowsAPreallocatedLog is a broker with log.preallocate: files have their greatest size from the begin, and are cut
+// when the next one is begun. What is garbage in them stays the same view.
+func TestLookFollowsAPreallocatedLog(t *testing.T) {
+	segs := threeSegments(t)
+	size := len(kafkabytes.Batch{Base: 0, Last: 2, ProducerID: -1}.Bytes(t))
+	dir := t.TempDir()
+	kafkabytes.WriteLog(t, dir, tp, &kafkabytes.Segment{Meta: segs[0].Meta})
+	kafkabytes.WriteCheckpoint(t, dir, highWatermarkName, "t 0 0")
+	var d *Dir
+	for n, s := range segs {
+		path := filepath.Join(dir, name, format.SegmentFileName(int64(30*n), ".log"))
+		whole := make([]byte, 1<<20)
+		kafkabytes.WriteFile(t, path, whole)
+		for k := 0; k < 10; k++ {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write := func(b []byte, at int) {
+				if _, err := f.WriteAt(b, int64(at)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(s.Log[k*size:k*size+70], k*size) // a part of the batch
+			d = looked(t, d, dir)
+			write(s.Log[k*size:(k+1)*size], k*size)
+			d = looked(t, d, dir)
+			if l := find(t, d, "t", 0); l.LogEnd != int64(30*n+3*k+3) || findingText(l) != "" {
+				t.Fatalf("segment %d batch %d: log end %d, findings %q", n, k, l.LogEnd, findingText(l))
+			}
+			if same, err := d.Look(); same != d || err != nil {
+				t.Errorf("another view of the same: %v", err)
+			}
+			f.Close()
+		}
+		if err := os.Truncate(path, int64(len(s.Log))); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // appendTo makes the file at path have the content b, by appending.
@@ -129,6 +171,17 @@ func TestLookNoticesWhatABrokerDoes(t *testing.T) {
 	})
 	other := kafkabytes.NewSegment(t, tp, 4, kafkabytes.Batch{Base: 30, Last: 37, Epoch: 5})
 	step("other batches in its place", func() { kafkabytes.WriteFile(t, third, other.Log) })
+	step("other batches of the same size in their place", func() {
+		other := kafkabytes.NewSegment(t, tp, 4, kafkabytes.Batch{Base: 30, Last: 37, Epoch: 6})
+		f, err := os.OpenFile(third, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteAt(other.Log, 0); err != nil {
+			t.Fatal(err)
+		}
+	})
 	step("a raised high watermark", func() {
 		kafkabytes.WriteCheckpoint(t, dir, "replication-offset-checkpoint", "t 0 31")
 	})

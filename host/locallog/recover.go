@@ -1,6 +1,8 @@
 package locallog
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
@@ -10,10 +12,9 @@ import (
 
 // end is where a segment's good bytes end.
 type end struct {
-	offset   int64 // exclusive
-	position int64
-	torn     error // why it is not the end of the file
-	epochs   ascent
+	offset int64 // exclusive
+	torn   error // why it is not the end of the file
+	epochs ascent
 }
 
 // recover finds the end of the last segment and cuts Size there, in memory. After an unclean end each batch's CRC is
@@ -38,6 +39,7 @@ func (s *Segment) recover(clean bool) (end, error) {
 			e.epochs.add(&b.BatchHeader)
 		}
 		e.offset = max(e.offset, b.LastOffset+1)
+		s.last = b
 		return false
 	})
 	if err == nil {
@@ -46,7 +48,7 @@ func (s *Segment) recover(clean bool) (end, error) {
 	if err != nil && abi.KindOf(err) != abi.Corrupt {
 		return e, err
 	}
-	e.position, e.torn = pos, err
+	e.torn = err
 	s.Size = pos
 	return e, nil
 }
@@ -58,6 +60,27 @@ func (s *Segment) Verify(h *format.BatchHeader, pos int64) error {
 		return abi.E("read", s.path, abi.FileKind(err), err)
 	}
 	return err
+}
+
+// Batches follow each other, so that what is behind their end begins there; a file may be preallocated by a GiB.
+const (
+	maxZeros  = 16 << 20
+	zerosPage = 64 << 10
+)
+
+// unwritten reports zeros behind the segment's end: all, or the first 16 MiB.
+func (s *Segment) unwritten() (bool, error) {
+	page, zeros := make([]byte, zerosPage), make([]byte, zerosPage)
+	for pos := s.Size; pos < min(s.disk, s.Size+maxZeros); pos += zerosPage {
+		n, err := s.file.ReadAt(page[:min(zerosPage, s.disk-pos)], pos)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, abi.E("read", s.path, abi.FileKind(err), err)
+		}
+		if !bytes.Equal(page[:n], zeros[:n]) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // ignoreCorrupt passes over a bad batch in the middle of the log: reads that reach it report it.

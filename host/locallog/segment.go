@@ -21,7 +21,8 @@ type Segment struct {
 	path  string
 	until int64 // exclusive end of its offsets: the base of the segment that follows; math.MaxInt64 where none does
 	file  *os.File
-	disk  int64 // bytes of the file when it was looked at: more than Size where its end is torn
+	last  batchAt // the last batch, while no segment follows; Length is 0 where it is not known
+	disk  int64   // bytes of the file when it was looked at: more than Size where its end is torn
 	index format.OffsetIndex
 	txns  format.TxnIndex
 	// made is the offset index that took the place of index when an entry of that did not lead to its batch; it holds nil
