@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -143,7 +144,7 @@ func TestDefect36LogStart(t *testing.T) {
 
 // TestLogStartAheadOfCheckpoint: a broker writes its checkpoint once a minute. What it deleted since then is gone: a client
 // that is sent to the checkpoint's offset would be told OFFSET_OUT_OF_RANGE, and be sent there again. What is merely not
-// there is not taken for deleted.
+// there is told as missing; the log begins with the remote tier then, and never with the local one.
 func TestLogStartAheadOfCheckpoint(t *testing.T) {
 	p := tp("orders", 1)
 	a, b, c := tens(t, p, 11, 10, 2, 0), tens(t, p, 12, 30, 2, 0), tens(t, p, 13, 50, 2, 0)
@@ -154,16 +155,20 @@ func TestLogStartAheadOfCheckpoint(t *testing.T) {
 		return out
 	}
 	for name, w := range map[string]struct {
-		events []any
-		topics string
-		at10   string
+		events   []any
+		topics   string
+		at10     string
+		findings string
 	}{
-		"nothing deleted":    {finished(a, b), "orders@1 0:10-70 newest", "NONE [10 20 30 40 50 60]"},
-		"the first":          {append(finished(a, b), gone(a)...), "orders@1 0:30-70 newest", "OFFSET_OUT_OF_RANGE []"},
-		"deletion began":     {append(finished(a, b), kafkabytes.Update(a, format.DeleteSegmentStarted, 5000)), "orders@1 0:30-70 newest", "OFFSET_OUT_OF_RANGE []"},
-		"all that is remote": {append(finished(a, b), gone(a, b)...), "orders@1 0:50-70 newest", "OFFSET_OUT_OF_RANGE []"},
-		"never copied":       {finished(b), "orders@1 0:10-70 newest", "OFFSET_OUT_OF_RANGE []"},
-		"not all of it":      {append(finished(a), gone(a)...), "orders@1 0:10-70 newest", "OFFSET_OUT_OF_RANGE []"},
+		"nothing deleted":    {finished(a, b), "orders@1 0:10-70 newest", "NONE [10 20 30 40 50 60]", ""},
+		"the first":          {append(finished(a, b), gone(a)...), "orders@1 0:30-70 newest", "OFFSET_OUT_OF_RANGE []", ""},
+		"deletion began":     {append(finished(a, b), kafkabytes.Update(a, format.DeleteSegmentStarted, 5000)), "orders@1 0:30-70 newest", "OFFSET_OUT_OF_RANGE []", ""},
+		"all that is remote": {append(finished(a, b), gone(a, b)...), "orders@1 0:50-70 newest", "OFFSET_OUT_OF_RANGE []", ""},
+		"never copied": {finished(b), "orders@1 0:30-70 newest", "OFFSET_OUT_OF_RANGE []",
+			"orders-0, offset 10: offsets 10 to 29 are in no tier, and by the log-start checkpoint the log begins with 10: it begins with 30 here"},
+		"not all of it": {append(finished(a), gone(a)...), "orders@1 0:30-70 newest", "OFFSET_OUT_OF_RANGE []", "orders-0, offset 30: offsets 30 to 49 are not local"},
+		"nothing": {finished(tens(t, tp("others", 2), 15, 0, 1, 0)), "orders@1 0:10-70 newest, others@2 0:0-10 newest", "NOT_LEADER_OR_FOLLOWER []",
+			"orders-0, offset 10: offsets 10 to 49 are not local"},
 	} {
 		dir := t.TempDir()
 		kafkabytes.WriteLog(t, dir, p, c)
@@ -171,6 +176,16 @@ func TestLogStartAheadOfCheckpoint(t *testing.T) {
 		h := open(t, Config{RSM: memrsm.New(memrsm.Inline, a, b), Metadata: metadata(t, w.events...), LogDirs: []string{dir}})
 		want(t, name, topics(h), w.topics)
 		want(t, name, read(t, h, from("orders", 10)), w.at10)
+		wantFinding(t, name, h, w.findings)
+	}
+}
+
+// wantFinding checks that a host's one finding begins with the text; empty: that it has none.
+func wantFinding(t *testing.T, what string, h *Host, text string) {
+	t.Helper()
+	all := h.Findings()
+	if text == "" && len(all) > 0 || text != "" && (len(all) != 1 || !strings.HasPrefix(all[0].String(), text)) {
+		t.Errorf("%s: findings %v, want %q", what, all, text)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -39,6 +40,19 @@ type Topic struct {
 	Newest     bool     // the name means this incarnation
 	Deleted    bool     // the metadata says that it was deleted, or is being deleted
 	Partitions []*TopicPartition
+	Findings   []finding.Finding // what is wrong with the topic itself. It does not change
+
+	numbered map[int32]*TopicPartition
+	shared   bool // another topic has the id too
+}
+
+// WireID is the id that answers of the protocol carry. It is zero where it is not known, or where it is another topic's too:
+// clients go by the name then.
+func (t *Topic) WireID() abi.UUID {
+	if t.shared {
+		return abi.UUID{}
+	}
+	return t.ID
 }
 
 // clusterMetadata is KRaft's own log, which lies beside topics.
@@ -57,6 +71,9 @@ type TopicPartition struct {
 	// Findings is what the two tiers and the checkpoints say against each other. It does not change.
 	Findings []finding.Finding
 
+	dir   *locallog.Dir // Local's
+	holes holesOf
+
 	mu      sync.Mutex // guards what follows
 	lineage epoch.Lineage
 	known   bool          // lineage is complete
@@ -66,25 +83,26 @@ type TopicPartition struct {
 	load    *epochLoad    // that reads it now; nil: none
 }
 
-// newCatalog makes a catalog. What an earlier one read from the store is taken over from old; it may be nil.
-func newCatalog(store *rlmm.Store, dirs []*locallog.Dir, nodeID int32, epochs *epochReader, old *catalog) *catalog {
+// newCatalog makes a catalog of what was looked at. What an earlier one read from the store is taken over from old; it may be nil.
+func newCatalog(v *view, nodeID int32, epochs *epochReader, old *catalog) *catalog {
 	c := &catalog{topics: map[string]*Topic{}, all: map[incarnation]*Topic{}, byID: map[abi.UUID]*Topic{}, nodeID: nodeID, epochs: epochs}
-	ids := localIDs(store, dirs)
-	for _, d := range dirs {
+	ids := identify(v.store, v.dirs)
+	for _, d := range v.dirs {
 		for _, l := range d.Logs() {
 			id := l.ID
-			if id.TopicID.IsZero() {
-				id.TopicID = ids[id.Topic]
-			}
-			c.partition(id).Local = l
+			id.TopicID = ids.of[l]
+			p := c.partition(id)
+			p.Findings = append(p.Findings, ids.findings[l]...)
+			p.choose(d, l)
 		}
 	}
-	for _, p := range store.Partitions() {
+	for _, p := range v.store.Partitions() {
 		c.partition(p.ID).Remote = p
 	}
 	for _, t := range c.list() { // in an order, so that what the names mean does not depend on chance
-		c.complete(t)
-		c.elect(t, ids)
+		c.complete(t, v, old)
+		c.share(t, ids.shared[t.ID])
+		c.elect(t, ids.byName)
 	}
 	for _, t := range c.topics {
 		t.Newest = true
@@ -95,14 +113,50 @@ func newCatalog(store *rlmm.Store, dirs []*locallog.Dir, nodeID int32, epochs *e
 	return c
 }
 
+// view is what the last look found.
+type view struct {
+	store *rlmm.Store
+	dirs  []*locallog.Dir
+	whole bool // nothing is known to be missing of the metadata
+	local bool // no metadata source is given
+}
+
+// choose takes a log as the partition's local tier, if it is longer than the one that it has: by the last leader epoch first,
+// as where a leader is elected, then by its end. A finding names both. It is harmless where they are replicas of two brokers, one
+// behind the other.
+func (p *TopicPartition) choose(d *locallog.Dir, l *locallog.Log) {
+	if p.Local == nil {
+		p.Local, p.dir = l, d
+		return
+	}
+	less, dir := l, d
+	if cmp.Or(cmp.Compare(l.Lineage.Latest(), p.Local.Lineage.Latest()), cmp.Compare(l.LogEnd, p.Local.LogEnd), cmp.Compare(p.Local.Begin(), l.Begin())) > 0 {
+		less, dir, p.Local, p.dir = p.Local, p.dir, l, d
+	}
+	p.tell(finding.Unknown, "it lies in %s too, up to offset %d in leader epoch %d: what is read is %s, up to offset %d in leader epoch %d",
+		less.Path, less.LogEnd-1, less.Lineage.Latest(), p.Local.Path, p.Local.LogEnd-1, p.Local.Lineage.Latest())
+	f := &p.Findings[len(p.Findings)-1]
+	f.Path = less.Path
+	f.Repaired = dir.NodeID >= 0 && p.dir.NodeID >= 0 && dir.NodeID != p.dir.NodeID && less.Lineage.Before(p.Local.Lineage)
+}
+
+// share takes the id from a topic that has it together with others: nobody who asks by it could know which one is meant.
+func (c *catalog) share(t *Topic, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	t.shared = true
+	delete(c.byID, t.ID)
+	f := finding.Finding{Topic: t.Name, Partition: finding.Unknown, Offset: finding.Unknown}
+	f.What = fmt.Sprintf("the metadata gives its id, %s, to %s: they are answered by name alone", t.ID, strings.Join(names, " and "))
+	t.Findings = append(t.Findings, f)
+}
+
 // inherit takes over the lineages that an earlier catalog read from the store.
 func (c *catalog) inherit(old *catalog) {
-	for key, t := range old.all {
-		if c.all[key] == nil {
-			continue
-		}
+	for _, t := range old.all {
 		for _, was := range t.Partitions {
-			if is := c.all[key].find(was.ID.Partition); is != nil {
+			if is := c.find(t, was.ID.Partition); is != nil {
 				was.mu.Lock()
 				is.read, is.stable, is.toldBy = was.read, was.stable, was.toldBy
 				was.mu.Unlock()
@@ -111,44 +165,23 @@ func (c *catalog) inherit(old *catalog) {
 	}
 }
 
-// find gives the partition of this number, nil where there is none.
-func (t *Topic) find(partition int32) *TopicPartition {
-	for _, p := range t.Partitions {
-		if p.ID.Partition == partition {
-			return p
-		}
+// find gives what c has of a topic's partition, nil where it has nothing; c may be nil.
+func (c *catalog) find(t *Topic, partition int32) *TopicPartition {
+	if c == nil || c.all[incarnation{t.Name, t.ID}] == nil {
+		return nil
 	}
-	return nil
+	return c.all[incarnation{t.Name, t.ID}].find(partition)
 }
 
-// localIDs is, by name, the incarnation of each topic that lies locally. Logs without partition.metadata belong to what
-// their siblings have, else to the newest incarnation that the metadata names.
-func localIDs(store *rlmm.Store, dirs []*locallog.Dir) map[string]abi.UUID {
-	ids := map[string]abi.UUID{}
-	for _, d := range dirs {
-		for _, l := range d.Logs() {
-			if _, ok := ids[l.ID.Topic]; !ok || !l.ID.TopicID.IsZero() {
-				ids[l.ID.Topic] = l.ID.TopicID
-			}
-		}
-	}
-	newest := map[string]int64{}
-	for _, p := range store.Partitions() {
-		id, ok := ids[p.ID.Topic]
-		_, guessed := newest[p.ID.Topic]
-		if ms := p.LastCopyMs(); ok && (id.IsZero() || guessed && ms > newest[p.ID.Topic]) {
-			ids[p.ID.Topic], newest[p.ID.Topic] = p.ID.TopicID, ms
-		}
-	}
-	return ids
-}
+// find gives the partition of this number, nil where there is none.
+func (t *Topic) find(partition int32) *TopicPartition { return t.numbered[partition] }
 
 // partition finds or makes a partition while the catalog is built.
 func (c *catalog) partition(id abi.TopicIDPartition) *TopicPartition {
 	key := incarnation{id.Topic, id.TopicID}
 	t, ok := c.all[key]
 	if !ok {
-		t = &Topic{Name: id.Topic, ID: id.TopicID}
+		t = &Topic{Name: id.Topic, ID: id.TopicID, numbered: map[int32]*TopicPartition{}}
 		c.all[key] = t
 		if !id.TopicID.IsZero() {
 			c.byID[id.TopicID] = t
@@ -158,15 +191,17 @@ func (c *catalog) partition(id abi.TopicIDPartition) *TopicPartition {
 		return p
 	}
 	p := &TopicPartition{ID: id}
-	t.Partitions = append(t.Partitions, p)
+	t.Partitions, t.numbered[id.Partition] = append(t.Partitions, p), p
 	return p
 }
 
-func (c *catalog) complete(t *Topic) {
+func (c *catalog) complete(t *Topic, v *view, old *catalog) {
 	slices.SortFunc(t.Partitions, func(a, b *TopicPartition) int { return cmp.Compare(a.ID.Partition, b.ID.Partition) })
 	t.Deleted = true
 	for _, p := range t.Partitions {
-		p.complete()
+		p.complete(v)
+		p.findHoles(old.find(t, p.ID.Partition))
+		p.tellHoles()
 		t.Deleted = t.Deleted && p.Local == nil && p.Remote.Deleted()
 	}
 }
@@ -188,85 +223,6 @@ func (t *Topic) lastCopy() int64 {
 		}
 	}
 	return last
-}
-
-// complete works out the offsets from what is known of both tiers.
-func (p *TopicPartition) complete() {
-	first, last := p.remoteRange()
-	if p.Local == nil || p.Local.Begin() < 0 {
-		end := last + 1
-		p.Offsets = locality.Offsets{LogStart: first, LocalStart: end, LocalBase: -1, HighWatermark: end, LastStableOffset: end,
-			LogEnd: end, Remote: p.Remote != nil}
-		return
-	}
-	l := p.Local
-	base := l.Begin()
-	o := locality.Offsets{LocalBase: base, HighWatermark: l.HighWatermark, LogEnd: l.LogEnd, Remote: p.Remote != nil}
-	checkpoint, ok := l.LogStart()
-	switch {
-	case !o.Remote:
-		o.LogStart = max(checkpoint, base)
-	case ok:
-		o.LogStart = max(checkpoint, p.retained(first, last, base))
-	case last >= 0: // the checkpoint was lost: what is in the remote tier tells
-		o.LogStart = min(p.remoteStart(first, base), base)
-	default:
-		o.LogStart = base
-	}
-	o.LocalStart = max(o.LogStart, base)
-	o.HighWatermark = max(o.HighWatermark, p.committed(o.LocalStart))
-	o.LastStableOffset = l.StableBelow(o.HighWatermark)
-	p.Offsets = o
-	p.lineage, p.known = l.Lineage, !l.Lineage.Empty()
-}
-
-// committed is the end of what was committed by what else is known, before the checkpoint of high watermarks says so, which a
-// broker writes every five seconds, and not when it is killed: it copies and deletes only what lies below its last stable
-// offset. Else what lies between the two would be in neither tier for a reader: the remote one ends where the local one begins.
-func (p *TopicPartition) committed(localStart int64) int64 {
-	end := localStart
-	if p.Remote != nil {
-		_, highest := p.Remote.HighestInLineage(p.Local.Lineage, p.Local.LogEnd)
-		end = max(end, highest+1)
-	}
-	return min(end, p.Local.LogEnd)
-}
-
-// retained is the offset that retention has come to, before the broker's checkpoint says so, which it writes once a minute:
-// until then a client that starts at the log's begin would ask for what is gone. It counts where the broker cut its leader
-// epochs there, which it does before it deletes a segment, or where the metadata has all below it deleted; else it is 0: what
-// is not known to be gone is not skipped.
-func (p *TopicPartition) retained(first, last, base int64) int64 {
-	begin := base
-	if last >= 0 {
-		begin = min(p.remoteStart(first, base), base)
-	}
-	if cut, ok := p.Local.Lineage.Start(); ok && begin == cut || p.Remote.DeletedTo() >= begin {
-		return begin
-	}
-	return 0
-}
-
-// remoteStart is where the remote tier begins, as far as it belongs to the local lineage; where that is lost too, at first.
-func (p *TopicPartition) remoteStart(first, base int64) int64 {
-	cut, ok := p.Local.Lineage.Start()
-	if !ok {
-		return first
-	}
-	if start, ok := p.Remote.LogStartInLineage(p.Local.Lineage); ok {
-		return max(start, cut)
-	}
-	return base
-}
-
-// remoteRange is the first and last offset of the finished segments, inclusive; last is -1 where there are none.
-func (p *TopicPartition) remoteRange() (first, last int64) {
-	if p.Remote != nil {
-		if first, last, ok := p.Remote.Range(); ok {
-			return first, last
-		}
-	}
-	return 0, -1
 }
 
 // lineageOf gives the partition's leader epochs, and where its stable part ends: the local tier's, else what the store has.
@@ -357,13 +313,16 @@ func (c *catalog) Find(ctx context.Context, topic string, id abi.UUID, partition
 	}
 	offsets := p.Offsets
 	offsets.LastStableOffset = stable
-	return &reader.Partition{ID: p.ID, LeaderID: c.nodeID, Offsets: offsets, Lineage: lineage, Local: p.Local, Remote: p.Remote}, reader.None, nil
+	return &reader.Partition{ID: p.ID, LeaderID: c.nodeID, Offsets: offsets, Lineage: lineage, Local: p.Local, Remote: p.Remote, Holes: p.holes.holes}, reader.None, nil
 }
 
 func (c *catalog) topic(name string, id abi.UUID) (*Topic, reader.Code, error) {
 	if !id.IsZero() {
 		t, ok := c.byID[id]
-		if !ok || name != "" && t.Name != name {
+		if name != "" {
+			t, ok = c.all[incarnation{name, id}]
+		}
+		if !ok {
 			code := reader.UnknownTopicID
 			return nil, code, abi.Errorf("fetch", name, abi.NotFound, "%s (%d): no topic of this name has the id %s", code, code, id)
 		}

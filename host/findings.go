@@ -35,12 +35,47 @@ func (h *Host) standingLocked() []finding.Finding {
 	for _, d := range h.dirs {
 		all = append(all, logFindings(d, nil)...)
 	}
-	for _, t := range h.catalog.Load().list() {
+	return append(all, h.catalog.Load().findings()...)
+}
+
+// findings is what the two tiers and the checkpoints say against each other.
+func (c *catalog) findings() (all []finding.Finding) {
+	for _, t := range c.list() {
+		all = append(all, t.Findings...)
 		for _, p := range t.Partitions {
 			all = append(all, p.Findings...)
 		}
 	}
 	return all
+}
+
+// maxLogged bounds the findings of one look that are logged one by one.
+const maxLogged = 100
+
+// tellCatalogLocked logs what is new and what is no longer so in the catalog's findings; looking is held.
+func (h *Host) tellCatalogLocked() {
+	was, now, lines := h.standing, map[finding.Finding]bool{}, 0
+	for _, f := range h.catalog.Load().findings() {
+		now[f] = true
+		if was[f] {
+			continue
+		}
+		if lines++; lines <= maxLogged {
+			h.tellFinding("catalog", f)
+		}
+	}
+	for f := range was {
+		if now[f] {
+			continue
+		}
+		if lines++; lines <= maxLogged {
+			h.log.Info("catalog: no longer so", "finding", f.String())
+		}
+	}
+	if lines > maxLogged {
+		h.log.Warn("catalog: more findings than are logged; rsmhost topics counts them", "more", lines-maxLogged)
+	}
+	h.standing = now
 }
 
 // problemFinding is a finding about a file of the metadata topic. An event that a broker would drop as well changes nothing.

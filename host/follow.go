@@ -79,19 +79,21 @@ func (h *Host) Look(ctx context.Context) error {
 		if reloaded {
 			old = nil // it may be of another cluster
 		}
-		h.catalog.put(newCatalog(h.metadata(), h.dirs, h.nodeID, h.epochs, old))
+		h.catalog.put(newCatalog(h.viewLocked(), h.nodeID, h.epochs, old))
+		h.tellCatalogLocked()
 	}
 	err := errors.Join(metaErr, dirsErr)
 	h.looks.ended(ctx, err)
 	return err
 }
 
-// metadata is what the source told; nothing without one.
-func (h *Host) metadata() *rlmm.Store {
+// viewLocked is what the last look found.
+func (h *Host) viewLocked() *view {
 	if h.meta == nil {
-		return rlmm.NewStore()
+		return &view{rlmm.NewStore(), h.dirs, true, true}
 	}
-	return h.meta.Store()
+	total := h.meta.Total()
+	return &view{h.meta.Store(), h.dirs, total.Whole(), false}
 }
 
 func (h *Host) lookAtMetadata(ctx context.Context) (changed, reloaded bool, err error) {

@@ -106,6 +106,8 @@ type Host struct {
 	meta    *rlmm.Dir       // nil: no metadata source
 	dirs    []*locallog.Dir // the newest view of each
 
+	standing map[finding.Finding]bool // the catalog's findings, which were logged
+
 	closers []func() error // in the order of opening
 }
 

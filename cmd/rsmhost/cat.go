@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
@@ -88,6 +89,10 @@ func (s *stream) run(c *cli.Context, from int64) error {
 			return context.Cause(c.Context)
 		}
 		next, err := s.fetch(c, from)
+		if h, ok := p.HoleAt(from); err != nil && ok && errors.Is(err, abi.Unavailable) { // the findings tell of it
+			from = h.To
+			continue
+		}
 		if err != nil {
 			return err
 		}

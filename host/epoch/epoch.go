@@ -36,6 +36,14 @@ func Of(entries []abi.LeaderEpoch) Lineage {
 // Entries gives the list; it must not be changed.
 func (l Lineage) Entries() []abi.LeaderEpoch { return l.entries }
 
+// Equal reports that two lineages are the same.
+func (l Lineage) Equal(o Lineage) bool { return slices.Equal(l.entries, o.entries) }
+
+// Before reports that o goes on where l ends: all epochs of l are in it, with the same starts.
+func (l Lineage) Before(o Lineage) bool {
+	return len(l.entries) <= len(o.entries) && slices.Equal(l.entries, o.entries[:len(l.entries)])
+}
+
 // Empty reports a lineage that knows nothing.
 func (l Lineage) Empty() bool { return len(l.entries) == 0 }
 

@@ -365,8 +365,9 @@ func TestDefect30UnfinishedSegments(t *testing.T) {
 }
 
 // TestDefect38NotKnownToBeGone (Aiven #663): OFFSET_OUT_OF_RANGE makes clients reset their position, and lose what is only
-// not here: what is still copied, and what a lineage that is not rebuilt does not reach. Kafka says so to both; we say
-// NOT_LEADER_OR_FOLLOWER, on which clients ask again. What is gone is out of range in both.
+// not here: what is still copied, what a lineage that is not rebuilt does not reach, and what no segment holds between those that
+// are there, where they would come again or pass over all that follows. Kafka says so to all; we say NOT_LEADER_OR_FOLLOWER, on
+// which clients ask again. What is not of the log is out of range in both.
 func TestDefect38NotKnownToBeGone(t *testing.T) {
 	a, b := tens(t, 1, 0, 2, 100), tens(t, 2, 20, 2, 100)
 	fenced := kafkabytes.NewSegment(t, id("a"), 3, batch{Base: 20, Last: 39, Epoch: 1})
@@ -383,11 +384,11 @@ func TestDefect38NotKnownToBeGone(t *testing.T) {
 		"being copied, no epoch":             {copying, []int64{3, 50}, 0, 25, NotLeaderOrFollower},
 		"the lineage begins later":           {kafkabytes.Finished(a, b), []int64{3, 30}, 0, 25, NotLeaderOrFollower},
 		"no lineage at all":                  {kafkabytes.Finished(a, b), nil, 0, 25, NotLeaderOrFollower},
-		"being deleted":                      {deleted, []int64{0, 0}, 0, 25, OffsetOutOfRange},
-		"never copied":                       {kafkabytes.Finished(a), []int64{0, 0}, 0, 25, OffsetOutOfRange},
+		"being deleted":                      {deleted, []int64{0, 0}, 0, 25, NotLeaderOrFollower},
+		"never copied":                       {kafkabytes.Finished(a), []int64{0, 0}, 0, 25, NotLeaderOrFollower},
 		"below the log start":                {copying, []int64{0, 0}, 30, 25, OffsetOutOfRange},
-		"by a fenced leader":                 {kafkabytes.Finished(a, fenced), []int64{0, 0, 2, 20}, 0, 25, OffsetOutOfRange},
-		"by a fenced leader, being copied":   {append(kafkabytes.Finished(a), kafkabytes.Started(fenced)), []int64{0, 0, 2, 20}, 0, 25, OffsetOutOfRange},
+		"by a fenced leader":                 {kafkabytes.Finished(a, fenced), []int64{0, 0, 2, 20}, 0, 25, NotLeaderOrFollower},
+		"by a fenced leader, being copied":   {append(kafkabytes.Finished(a), kafkabytes.Started(fenced)), []int64{0, 0, 2, 20}, 0, 25, NotLeaderOrFollower},
 		"by a later leader, being copied":    {append(kafkabytes.Finished(a), kafkabytes.Started(fenced)), []int64{0, 0}, 0, 25, NotLeaderOrFollower},
 		"beyond what is known, being copied": {copying, []int64{0, 0}, 0, 45, OffsetOutOfRange},
 	} {

@@ -201,7 +201,7 @@ func (r *Reader) act(ctx context.Context, rd *read) int64 {
 	o := rd.part.Offsets
 	switch rd.ans.Where {
 	case locality.OutOfRange:
-		if why := r.notGone(rd, rd.req.Offset); why != "" && !rd.local(rd.req.Offset) { // one that is here was refused for another reason
+		if why := r.unread(rd, rd.req.Offset); why != "" && !rd.local(rd.req.Offset) { // one that is here was refused for another reason
 			rd.ans.Why = why
 			return rd.refuse(NotLeaderOrFollower)
 		}

@@ -531,12 +531,12 @@ func TestFailureBehind(t *testing.T) {
 	want(t, "at it", one(t, r, ask("a", 20, 1000)), KafkaStorageError, "[]")
 }
 
-// TestOutOfRange: 1 is for what is known to be gone.
+// TestOutOfRange: 1 is for what is not of the log. What no segment holds of it is told so that a client asks again.
 func TestOutOfRange(t *testing.T) {
-	a, b := tens(t, 1, 10, 2, 100), tens(t, 3, 50, 2, 100) // 30-49 are gone
+	a, b := tens(t, 1, 10, 2, 100), tens(t, 3, 50, 2, 100) // 30-49 are in no tier
 	p := remotePartition(t, a, b)
 	r := newReader(t, Better, memrsm.New(memrsm.Inline, a, b), p)
-	for offset, code := range map[int64]Code{-5: 1, 9: 1, 10: 0, 29: 0, 30: 1, 49: 1, 50: 0, 69: 0, 70: 0, 71: 1} {
+	for offset, code := range map[int64]Code{-5: 1, 9: 1, 10: 0, 29: 0, 30: 6, 49: 6, 50: 0, 69: 0, 70: 0, 71: 1} {
 		if got := one(t, r, ask("a", offset, 1000)); got.Code != code {
 			t.Errorf("offset %d: %v, %v", offset, got.Code, got.Err)
 		}
@@ -545,7 +545,7 @@ func TestOutOfRange(t *testing.T) {
 		t.Errorf("no topic: %v, aborted %v", got.Code, got.Aborted)
 	}
 	p.Remote = nil
-	want(t, "no metadata", one(t, r, ask("a", 10, 1000)), OffsetOutOfRange, "[]")
+	want(t, "no metadata", one(t, r, ask("a", 10, 1000)), NotLeaderOrFollower, "[]")
 	r.store = nil
 	want(t, "no plugin", one(t, r, ask("a", 10, 1000)), UnknownServerError, "[]")
 }

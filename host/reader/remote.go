@@ -122,22 +122,38 @@ func (r *Reader) segment(rd *read, offset int64) (piece, error) {
 
 func (r *Reader) noSegment(rd *read, offset int64, why string) error {
 	o, code, kind, cause := rd.part.Offsets, OffsetOutOfRange, abi.NotFound, errNoSegment
-	if known := r.notGone(rd, offset); known != "" {
+	if known := r.unread(rd, offset); known != "" {
 		code, kind, cause, why = NotLeaderOrFollower, abi.Unavailable, errNotHere, known
 	}
 	return abi.Errorf("fetch", fmt.Sprintf("%s offset %d", rd.part.ID, offset), kind,
 		"%s (%d): %w: %s; the log %s, locally from %d", code, code, cause, why, holds(o), o.LocalStart)
 }
 
-// notGone says why an offset that can't be read here may yet be read, by a client that tries again or from another
-// broker; it is empty where nothing says so. A client that is told OFFSET_OUT_OF_RANGE resets its position, and may pass
-// over all that there is.
-func (r *Reader) notGone(rd *read, offset int64) string {
-	if !r.policy.TellingCodes || rd.part.Remote == nil || offset < rd.part.Offsets.LogStart {
+// unread says why an offset of the log that can't be read here may yet be read, by a client that tries again or from another
+// broker; it is empty where the offset is not one of the log's. A client that is told OFFSET_OUT_OF_RANGE resets its position, to
+// the log's begin, from where it comes to the same offset again, or to its end, and passes over all that there is. One that is
+// told NOT_LEADER_OR_FOLLOWER asks for the metadata and tries again.
+func (r *Reader) unread(rd *read, offset int64) string {
+	o := rd.part.Offsets
+	if !r.policy.TellingCodes || offset < o.LogStart {
 		return ""
 	}
-	le, covered := rd.part.Lineage.ForOffset(offset)
-	for _, seg := range rd.part.Remote.Holding(offset) {
+	if why := rd.part.unfinished(offset); why != "" || offset >= o.LogEnd {
+		return why
+	}
+	if h, ok := rd.part.HoleAt(offset); ok {
+		return h.String() + " in no tier"
+	}
+	return "no tier holds it"
+}
+
+// unfinished says which segment holds an offset and can't be looked up; empty: none.
+func (p *Partition) unfinished(offset int64) string {
+	if p.Remote == nil {
+		return ""
+	}
+	le, covered := p.Lineage.ForOffset(offset)
+	for _, seg := range p.Remote.Holding(offset) {
 		own, ok := epoch.Of(seg.LeaderEpochs).ForOffset(offset)
 		switch {
 		case covered && (!ok || own.Epoch < le.Epoch): // a fenced leader's

@@ -1,6 +1,8 @@
 package reader
 
 import (
+	"sort"
+
 	"context"
 	"math"
 
@@ -114,6 +116,16 @@ type Partition struct {
 	Lineage  epoch.Lineage
 	Local    *locallog.Log   // nil: no local tier
 	Remote   *rlmm.Partition // nil: no remote tier
+	Holes    []rlmm.Hole     // what no tier holds of the offsets from log start to local start, ascending
+}
+
+// HoleAt finds the hole that offset lies in.
+func (p *Partition) HoleAt(offset int64) (rlmm.Hole, bool) {
+	i := sort.Search(len(p.Holes), func(i int) bool { return p.Holes[i].To > offset })
+	if i == len(p.Holes) || p.Holes[i].From > offset {
+		return rlmm.Hole{}, false
+	}
+	return p.Holes[i], true
 }
 
 // Catalog finds partitions. It is the reader's caller's.

@@ -3,7 +3,6 @@ package reader
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/locality"
@@ -42,8 +41,7 @@ func (r *Reader) afterLook(ctx context.Context, rd *read, failed error) error {
 	case locality.Local:
 		return r.localFrom(ctx, rd, rd.req.Offset, rd.room, rd.first)
 	}
-	return abi.Errorf("fetch", fmt.Sprintf("%s offset %d", part.ID, rd.req.Offset), abi.NotFound, "%s (%d): %w: %s; the log %s",
-		OffsetOutOfRange, OffsetOutOfRange, errNoSegment, ans.Why, holds(part.Offsets))
+	return r.noSegment(rd, rd.req.Offset, ans.Why)
 }
 
 // sameSegment reports that a lookup gives in part what it gave before.

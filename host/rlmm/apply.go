@@ -28,6 +28,7 @@ type Drops struct {
 func (p *Partition) apply(event any) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.version++
 	var err error
 	switch e := event.(type) {
 	case *format.SegmentEvent:

@@ -233,6 +233,7 @@ func TestInvalidNames(t *testing.T) {
 		"a path":               {"../../etc", 0, false, `"../../etc" is no name of a topic`},
 		"too long":             {strings.Repeat("x", 250), 0, false, "is no name of a topic"},
 		"a negative partition": {"t", -1, false, "partition -1"},
+		"an absurd partition":  {"t", 5_000_000, false, "topic t has no partition 5000000"},
 		"the id of zeros":      {"t", 0, true, "topic t has the id of zeros"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,6 +23,7 @@ type Partition struct {
 	deletion format.PartitionDeleteState // notDeleted where there is none
 	copiedMs int64                       // event timestamp of the newest event that tells of a copy
 	drops    Drops
+	version  int64 // of events that were applied
 
 	deletedTo int64 // one past the last offset of what was finished and then deleted
 }

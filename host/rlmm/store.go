@@ -95,14 +95,17 @@ func partitionOf(event any) (abi.TopicIDPartition, error) {
 	return abi.TopicIDPartition{}, dropped(fmt.Sprintf("a %T names no partition", event))
 }
 
+// maxPartition bounds the numbers of partitions: no cluster has as many.
+const maxPartition = 1_000_000 - 1
+
 // valid checks what a broker checks before it makes a partition. What is not valid is nobody's metadata, and its name may be
 // anything: control characters for a terminal, or what no answer of the protocol can carry.
 func valid(id abi.TopicIDPartition) error {
 	switch {
 	case !format.ValidTopic(id.Topic):
 		return fmt.Errorf("%.300q is no name of a topic", id.Topic)
-	case id.Partition < 0:
-		return fmt.Errorf("topic %s has no partition %d", id.Topic, id.Partition)
+	case id.Partition < 0 || id.Partition > maxPartition:
+		return fmt.Errorf("topic %s has no partition %d: a number is at most %d", id.Topic, id.Partition, maxPartition)
 	case id.TopicID.IsZero():
 		return fmt.Errorf("topic %s has the id of zeros", id.Topic)
 	}

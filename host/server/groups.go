@@ -19,7 +19,7 @@ type groupTopics struct{ s *Server }
 func (g groupTopics) Topics() []coordinator.Topic {
 	var out []coordinator.Topic
 	for _, t := range g.s.topics() {
-		out = append(out, coordinator.Topic{Name: t.Name, ID: t.ID, Partitions: partitionCount(t)})
+		out = append(out, coordinator.Topic{Name: t.Name, ID: t.WireID(), Partitions: partitionCount(t)})
 	}
 	return out
 }
@@ -42,11 +42,14 @@ func LostOffsets(l *host.LostOffsets) *coordinator.Offsets {
 	return out
 }
 
-// partitionCount counts the partitions that a topic must have for those that are known of it.
+// partitionCount counts the partitions that a topic must have for those that are known of it. Some may hold nothing, and be
+// known of nowhere; a number far above all that are known is one that groups are not told of: they keep a place for each below it.
 func partitionCount(t *host.Topic) int32 {
-	n := int32(0)
+	most, n := int32(1000+100*len(t.Partitions)), int32(0)
 	for _, p := range t.Partitions {
-		n = max(n, p.ID.Partition+1)
+		if p.ID.Partition < most {
+			n = max(n, p.ID.Partition+1)
+		}
 	}
 	return n
 }

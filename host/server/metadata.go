@@ -90,7 +90,7 @@ func (m may) find(q *kmsg.MetadataRequestTopic) kmsg.MetadataResponseTopic {
 
 func (s *Server) describe(t *host.Topic) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
-	out.Topic, out.TopicID, out.IsInternal = &t.Name, t.ID, internal(t.Name)
+	out.Topic, out.TopicID, out.IsInternal = &t.Name, t.WireID(), internal(t.Name)
 	out.Partitions = []kmsg.MetadataResponseTopicPartition{}
 	for _, p := range t.Partitions {
 		one := kmsg.NewMetadataResponseTopicPartition()
