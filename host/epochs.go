@@ -70,6 +70,11 @@ func (e *epochReader) end(l *epochLoad) {
 // wait gives what l read. An error is the read's, or DEADLINE or CANCELLED: it goes on then.
 func (l *epochLoad) wait(ctx context.Context, subject string) (lineage epoch.Lineage, stable int64, err error) {
 	select {
+	case <-l.done: // also where ctx has ended
+		return l.lineage, l.stable, l.err
+	default:
+	}
+	select {
 	case <-l.done:
 		return l.lineage, l.stable, l.err
 	case <-ctx.Done():

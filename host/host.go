@@ -133,7 +133,7 @@ func (h *Host) open(ctx context.Context, cfg Config) error {
 	if h.nodeID, err = h.openLogDirs(cfg.LogDirs); err != nil {
 		return err
 	}
-	h.catalog, h.epochs = &current{}, &epochReader{read: h.told}
+	h.catalog, h.epochs = &current{}, &epochReader{read: h.toldInTurn}
 	if err := h.openMetadata(ctx, cfg.Metadata); err != nil {
 		return err
 	}
@@ -303,6 +303,11 @@ func (h *Host) ListOffsets(ctx context.Context, req *reader.ListOffsetsRequest) 
 // OffsetForLeaderEpoch tells where a leader epoch ends.
 func (h *Host) OffsetForLeaderEpoch(ctx context.Context, req *reader.EpochRequest) reader.EpochEnd {
 	return h.reader.OffsetForLeaderEpoch(ctx, req)
+}
+
+// OffsetsForLeaderEpochs tells where leader epochs end, in the order of the requests.
+func (h *Host) OffsetsForLeaderEpochs(ctx context.Context, reqs []reader.EpochRequest) []reader.EpochEnd {
+	return h.reader.OffsetsForLeaderEpochs(ctx, reqs)
 }
 
 // Topics lists all incarnations of all topics, by name, the newest of a name first.

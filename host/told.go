@@ -1,8 +1,10 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"sync"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
@@ -20,12 +22,22 @@ func (h *Host) told(ctx context.Context, seg *rlmm.Segment, epochs bool) (t told
 	if h.store == nil {
 		return t, nil
 	}
-	if epochs {
-		if t.epochs, err = h.leaderEpochs(ctx, seg); err != nil {
-			return t, err
-		}
+	var wg sync.WaitGroup
+	var failed error
+	if epochs { // side by side: a slow store is waited for once
+		wg.Go(func() { t.epochs, failed = h.leaderEpochs(ctx, seg) })
 	}
-	t.stable, err = h.undecided(ctx, seg)
+	stable, err := h.undecided(ctx, seg)
+	wg.Wait()
+	t.stable = stable
+	return t, cmp.Or(failed, err)
+}
+
+// toldInTurn is told when its turn among small reads comes.
+func (h *Host) toldInTurn(ctx context.Context, seg *rlmm.Segment, epochs bool) (t told, err error) {
+	if busy := h.reader.Small(ctx, "", func() { t, err = h.told(ctx, seg, epochs) }); busy != nil {
+		return told{}, busy
+	}
 	return t, err
 }
 

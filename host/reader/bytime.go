@@ -57,8 +57,12 @@ func (q *offsetQuery) remoteSegments() iter.Seq[*rlmm.Segment] {
 
 // inSegment looks in one remote segment, from where its time index points to.
 func (q *offsetQuery) inSegment(ctx context.Context, seg *rlmm.Segment, ts, start int64) (p place, ok bool, err error) {
+	x, err := q.timeIndexes(ctx, seg)
+	if err != nil {
+		return nowhere, false, err
+	}
 	err = q.inPool(ctx, func(t *turn) error {
-		return q.scan(ctx, t, seg, ts, start, func(b batchRef) (bool, error) {
+		return q.scan(ctx, t, seg, x, ts, start, func(b batchRef) (bool, error) {
 			p, ok, err = q.inBatch(ctx, b, ts, start)
 			return ok, err
 		})

@@ -153,10 +153,10 @@ func zipped(t testing.TB, b []byte) []byte {
 	return z
 }
 
-// TestByTimeInflatesAsAStream: a batch of a few kilobytes that inflates to 64 MiB is looked through without its being in memory,
+// TestByTimeInflatesAsAStream: a batch of a few kilobytes that inflates to 16 MiB is looked through without its being in memory,
 // in either tier, and one that inflates to more than may be is an error that names it.
 func TestByTimeInflatesAsAStream(t *testing.T) {
-	const size, most = 64 << 20, 8 << 20
+	const size, most = 16 << 20, 4 << 20
 	s := kafkabytes.NewSegment(t, id("a"), 1, batch{Base: 0, Last: 9})
 	s.Log = zipped(t, batch{Base: 0, Last: 9, Size: size}.Bytes(t))
 	s.Meta.SizeBytes = int64(len(s.Log))

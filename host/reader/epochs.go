@@ -25,6 +25,18 @@ type EpochEnd struct {
 	EndOffset   int64
 }
 
+// OffsetsForLeaderEpochs answers requests, in their order. What the catalog needs for them is asked for side by side.
+func (r *Reader) OffsetsForLeaderEpochs(ctx context.Context, reqs []EpochRequest) []EpochEnd {
+	for i := range reqs {
+		r.catalog.Find(endedContext, reqs[i].Topic, reqs[i].TopicID, reqs[i].Partition)
+	}
+	out := make([]EpochEnd, len(reqs))
+	for i := range reqs {
+		out[i] = r.OffsetForLeaderEpoch(ctx, &reqs[i])
+	}
+	return out
+}
+
 // OffsetForLeaderEpoch answers one request.
 func (r *Reader) OffsetForLeaderEpoch(ctx context.Context, req *EpochRequest) EpochEnd {
 	out := EpochEnd{LeaderEpoch: epoch.Undefined, EndOffset: -1}

@@ -34,7 +34,9 @@ type Reader struct {
 	policy  Policy
 	pool    *pool
 	quota   *quota
+	small   *pool // of reads of indexes and leader epochs that no record is read behind at once
 	late    lateReads
+	lookups lookups
 	digests digests
 	scans   scanIndexes
 	wait    atomic.Int64                // a Duration; 0: as long as the request's context
@@ -77,6 +79,7 @@ func New(o Options) *Reader {
 		o.Memory = budget.New(0)
 	}
 	r := &Reader{catalog: o.Catalog, store: o.Store, indexes: o.Indexes, policy: o.Policy, pool: newPool(o.Threads, o.Pending),
+		small: newPool(smallThreads(o.Threads), o.Pending),
 		quota: newQuota(o.Quota, nil), look: o.Look, buffers: o.Memory, watch: o.Watch, report: o.Report}
 	if r.report == nil {
 		r.report = func(finding.Finding) {}
@@ -88,7 +91,25 @@ func New(o Options) *Reader {
 }
 
 // Resize changes the bounds of the reader pool while it runs; 0 is the default.
-func (r *Reader) Resize(threads, pending int) { r.pool.resize(threads, pending) }
+func (r *Reader) Resize(threads, pending int) {
+	r.pool.resize(threads, pending)
+	r.small.resize(smallThreads(threads), pending)
+}
+
+// smallThreads is how many small reads run at once beside the remote reads: what they bring is kilobytes, and all that they cost
+// is the store's answer time.
+func smallThreads(threads int) int {
+	if threads <= 0 {
+		threads = DefaultThreads
+	}
+	return 4 * threads
+}
+
+// Small runs fn, a read of kilobytes from the store such as of leader epochs, when its turn among such reads comes. An error is
+// DEADLINE or CANCELLED, and fn did not run.
+func (r *Reader) Small(ctx context.Context, client string, fn func()) error {
+	return r.small.do(ctx, client, func(*turn) { fn() })
+}
 
 // SetQuota changes the fetch quota in bytes a second while it is in use; 0: none.
 func (r *Reader) SetQuota(bytesPerSecond int64) { r.quota.setBound(bytesPerSecond) }
@@ -99,8 +120,11 @@ func (r *Reader) SetWait(d time.Duration) { r.wait.Store(int64(max(0, d))) }
 // PoolStats says how busy the remote readers are.
 func (r *Reader) PoolStats() PoolStats { return r.pool.stats() }
 
-// Close ends reads that go on without a request and waits for them. No Fetch may run.
-func (r *Reader) Close() { r.late.close() }
+// Close ends reads and lookups that go on without a request and waits for them. No call may run.
+func (r *Reader) Close() {
+	r.late.close()
+	r.lookups.close()
+}
 
 // read is one partition's part of a request while it is worked on.
 type read struct {
@@ -155,11 +179,12 @@ func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 		patience, stop = context.WithTimeout(ctx, wait)
 	}
 	defer stop()
+	ahead := false
 	for i := range req.Partitions {
 		rd := &reads[i]
 		*rd = read{req: &req.Partitions[i], out: &resp.Partitions[i], iso: req.Isolation, tr: r.trace(req, i),
 			room: req.allowance(&req.Partitions[i], limit), first: first, files: req.Files, mem: mem}
-		charge := r.begin(ctx, patience, req, rd)
+		charge := r.begin(ctx, patience, req, i, rd, &ahead)
 		if charge > 0 {
 			first = false
 		}
@@ -176,12 +201,20 @@ func (r *Reader) Fetch(ctx context.Context, req *FetchRequest) *FetchResponse {
 }
 
 // begin decides one partition, and reads it if it is local. It gives the bytes that the request's budget is charged: a
-// remote read's whole allowance, since what it will take is not known yet (KAFKA-19462).
-func (r *Reader) begin(ctx, patience context.Context, req *FetchRequest, rd *read) int64 {
+// remote read's whole allowance, since what it will take is not known yet (KAFKA-19462). ahead says that what the catalog needs
+// for the partitions behind i is on its way.
+func (r *Reader) begin(ctx, patience context.Context, req *FetchRequest, i int, rd *read, ahead *bool) int64 {
 	rd.out.Topic, rd.out.TopicID, rd.out.Partition = rd.req.Topic, rd.req.TopicID, rd.req.Partition
 	rd.out.HighWatermark, rd.out.LastStableOffset, rd.out.LogStartOffset = -1, -1, -1
 	m := rd.tr.Mark()
-	part, code, err := r.catalog.Find(patience, rd.req.Topic, rd.req.TopicID, rd.req.Partition)
+	part, code, err := r.catalog.Find(endedContext, rd.req.Topic, rd.req.TopicID, rd.req.Partition)
+	if code == ReplicaNotAvailable {
+		if !*ahead {
+			r.findAhead(req.Partitions[i+1:])
+			*ahead = true
+		}
+		part, code, err = r.catalog.Find(patience, rd.req.Topic, rd.req.TopicID, rd.req.Partition)
+	}
 	if err != nil {
 		rd.out.Code, rd.out.Err = code, rd.tr.Fail(m, "locality", err)
 		if code == UnknownTopicOrPartition || code == UnknownTopicID {
@@ -195,6 +228,13 @@ func (r *Reader) begin(ctx, patience context.Context, req *FetchRequest, rd *rea
 	rd.ans = locality.Check(rd.asked, part.Offsets, part.Lineage)
 	r.traceLocality(rd, m)
 	return r.act(ctx, rd)
+}
+
+// findAhead has the catalog begin what it needs for partitions, so that one is not waited for after another.
+func (r *Reader) findAhead(ps []FetchPartition) {
+	for i := range ps {
+		r.catalog.Find(endedContext, ps[i].Topic, ps[i].TopicID, ps[i].Partition)
+	}
 }
 
 func (r *Reader) act(ctx context.Context, rd *read) int64 {

@@ -57,15 +57,72 @@ type OffsetData struct {
 	LeaderEpoch int32
 }
 
-// ListOffsets answers a request, in its order of partitions. Lookups by time share the pool with fetches.
+// ListOffsets answers a request, in its order of partitions. What needs no store is answered at once; lookups by time run side
+// by side in the reader pool, with fetches. Those that are not ready when ctx ends are REQUEST_TIMED_OUT, and go on: who asks
+// again is answered from them.
 func (r *Reader) ListOffsets(ctx context.Context, req *ListOffsetsRequest) []OffsetData {
 	r.counts.asking.Add(1)
 	defer r.counts.asking.Add(-1)
 	out := make([]OffsetData, len(req.Partitions))
+	begun := map[int]*lookup{}
+	var local []int
 	for i := range req.Partitions {
+		where := nowhereYet
+		if where, out[i] = r.atOnce(req, &req.Partitions[i]); where == inStore {
+			begun[i] = r.lookups.begin(ctx, r, req, &req.Partitions[i])
+		} else if where == inFiles {
+			local = append(local, i)
+		}
+	}
+	for _, i := range local {
 		out[i] = r.listOffset(ctx, req, &req.Partitions[i])
 	}
+	for i, l := range begun {
+		out[i] = r.lookups.wait(ctx, l, &req.Partitions[i])
+	}
 	return r.counts.expired(out)
+}
+
+// answerIn says where an answer lies.
+type answerIn int
+
+const (
+	nowhereYet answerIn = iota // it is there
+	inFiles                    // local files have to be read
+	inStore                    // the store has to be asked
+)
+
+// endedContext is a context that has ended: a catalog gives with it what is there, and begins what is not.
+var endedContext = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// atOnce answers a partition if nothing has to be read for that.
+func (r *Reader) atOnce(req *ListOffsetsRequest, p *ListOffsetsPartition) (answerIn, OffsetData) {
+	if timestampIn(p.Timestamp) == nowhereYet {
+		if out := r.listOffset(endedContext, req, p); out.Code != ReplicaNotAvailable {
+			return nowhereYet, out
+		}
+		return inStore, OffsetData{}
+	}
+	part, code, err := r.catalog.Find(endedContext, p.Topic, p.TopicID, p.Partition)
+	switch {
+	case err != nil && code != ReplicaNotAvailable:
+		return nowhereYet, r.listOffset(endedContext, req, p)
+	case err != nil, part.Remote != nil:
+		return inStore, OffsetData{}
+	}
+	return inFiles, OffsetData{}
+}
+
+// timestampIn says where the answer to a timestamp may lie.
+func timestampIn(timestamp int64) answerIn {
+	if timestamp >= 0 || timestamp == MaxTimestamp {
+		return inStore
+	}
+	return nowhereYet
 }
 
 func (r *Reader) listOffset(ctx context.Context, req *ListOffsetsRequest, p *ListOffsetsPartition) OffsetData {

@@ -121,8 +121,12 @@ func (s *maxSearch) segment(ctx context.Context, seg *rlmm.Segment) error {
 	if seg.MaxTimestampMs < s.best.timestamp || seg.MaxTimestampMs == s.best.timestamp && seg.StartOffset > s.best.offset {
 		return nil
 	}
+	x, err := s.q.timeIndexes(ctx, seg)
+	if err != nil {
+		return err
+	}
 	return s.q.inPool(ctx, func(t *turn) error {
-		err := s.q.scan(ctx, t, seg, seg.MaxTimestampMs, s.q.part.Offsets.LogStart, func(b batchRef) (bool, error) {
+		err := s.q.scan(ctx, t, seg, x, seg.MaxTimestampMs, s.q.part.Offsets.LogStart, func(b batchRef) (bool, error) {
 			if b.IsControl() || b.MaxTimestamp < seg.MaxTimestampMs {
 				return false, nil
 			}
@@ -131,7 +135,7 @@ func (s *maxSearch) segment(ctx context.Context, seg *rlmm.Segment) error {
 		if err != nil || s.best.timestamp == seg.MaxTimestampMs {
 			return err
 		}
-		return s.q.scan(ctx, t, seg, -1, s.q.part.Offsets.LogStart, func(b batchRef) (bool, error) {
+		return s.q.scan(ctx, t, seg, x, -1, s.q.part.Offsets.LogStart, func(b batchRef) (bool, error) {
 			if !s.promising(b.BatchHeader) {
 				return false, nil
 			}

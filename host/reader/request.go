@@ -131,6 +131,7 @@ func (p *Partition) HoleAt(offset int64) (rlmm.Hole, bool) {
 // Catalog finds partitions. It is the reader's caller's.
 type Catalog interface {
 	// Find gives the partition. An error with a code other than None says why there is none. ctx ends when the request is
-	// answered with what there is; what Find waits for may go on for the next request.
+	// answered with what there is; what Find waits for goes on for the next request, and the code is REPLICA_NOT_AVAILABLE. With
+	// a ctx that has ended it begins what it would wait for.
 	Find(ctx context.Context, topic string, id abi.UUID, partition int32) (*Partition, Code, error)
 }

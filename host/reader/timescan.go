@@ -20,13 +20,17 @@ const scanAhead = 256 << 10
 // inPool runs fn as a remote read does: when its turn comes.
 func (q *offsetQuery) inPool(ctx context.Context, fn func(*turn) error) error {
 	if q.r.store == nil {
-		return abi.Errorf("read", "remote tier", abi.Phase, "no plugin is given to read it")
+		return errNoStore()
 	}
 	var err error
 	if perr := q.r.pool.do(ctx, q.client, func(t *turn) { err = fn(t) }); perr != nil {
 		return perr
 	}
 	return err
+}
+
+func errNoStore() error {
+	return abi.Errorf("read", "remote tier", abi.Phase, "no plugin is given to read it")
 }
 
 // timeIndexes is what the store has to find a timestamp in a segment: either may be missing, which is no reason to fail.
@@ -36,12 +40,21 @@ type timeIndexes struct {
 	faults  [2]error // of either; nil: it is good
 }
 
-// timeIndexes gives both indexes of a segment, which are asked for side by side.
-func (r *Reader) timeIndexes(ctx context.Context, seg *rlmm.Segment) (x timeIndexes, err error) {
-	var wg sync.WaitGroup
-	wg.Go(func() { x.offsets, _, x.faults[1] = r.offsetIndex(ctx, seg, new(transfer.Evidence)) })
-	x.times, x.faults[0] = r.timeIndex(ctx, seg)
-	wg.Wait()
+// timeIndexes gives both indexes of a segment, which are asked for side by side, when their turn among small reads comes.
+func (q *offsetQuery) timeIndexes(ctx context.Context, seg *rlmm.Segment) (x timeIndexes, err error) {
+	r := q.r
+	if r.store == nil {
+		return x, errNoStore()
+	}
+	err = r.Small(ctx, q.client, func() {
+		var wg sync.WaitGroup
+		wg.Go(func() { x.offsets, _, x.faults[1] = r.offsetIndex(ctx, seg, new(transfer.Evidence)) })
+		x.times, x.faults[0] = r.timeIndex(ctx, seg)
+		wg.Wait()
+	})
+	if err != nil {
+		return x, err
+	}
 	for _, err := range x.faults {
 		if err != nil && !(r.policy.Verify && unusable(err)) {
 			return x, err
@@ -72,10 +85,11 @@ type timeScan struct {
 // scan visits batches of a remote segment until visit says stop or fails: all that may hold a record at or above start with a
 // timestamp of at least ts, and others. It has the turn t. Where a location that was kept leads to other bytes than the
 // segment's, it is asked for once more.
-func (q *offsetQuery) scan(ctx context.Context, t *turn, seg *rlmm.Segment, ts, start int64, visit func(batchRef) (stop bool, err error)) error {
+func (q *offsetQuery) scan(ctx context.Context, t *turn, seg *rlmm.Segment, x timeIndexes, ts, start int64,
+	visit func(batchRef) (stop bool, err error)) error {
 	for again := false; ; again = true {
 		obj := q.r.log(seg)
-		err := q.scanObject(ctx, t, seg, obj, ts, start, visit)
+		err := q.scanObject(ctx, t, seg, obj, x, ts, start, visit)
 		obj.Close()
 		if !q.r.policy.Verify || abi.KindOf(err) != abi.Corrupt {
 			return err
@@ -87,12 +101,8 @@ func (q *offsetQuery) scan(ctx context.Context, t *turn, seg *rlmm.Segment, ts, 
 	}
 }
 
-func (q *offsetQuery) scanObject(ctx context.Context, t *turn, seg *rlmm.Segment, obj *transfer.Object, ts, start int64,
+func (q *offsetQuery) scanObject(ctx context.Context, t *turn, seg *rlmm.Segment, obj *transfer.Object, x timeIndexes, ts, start int64,
 	visit func(batchRef) (stop bool, err error)) error {
-	x, err := q.r.timeIndexes(ctx, seg)
-	if err != nil {
-		return err
-	}
 	mem := memory{q.r.buffers.Lease(), t}
 	buf, err := mem.get(ctx, scanAhead)
 	if err != nil {

@@ -27,7 +27,7 @@ func listOffsets(ctx context.Context, c *conn, req *request, q *kmsg.ListOffsets
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	seen := map[topicPartition]int{}
-	ask := &reader.ListOffsetsRequest{ID: req.id, Version: req.version, ReplicaID: q.ReplicaID, Isolation: locality.Isolation(q.IsolationLevel),
+	ask := &reader.ListOffsetsRequest{ID: req.id, ClientID: req.client, Version: req.version, ReplicaID: q.ReplicaID, Isolation: locality.Isolation(q.IsolationLevel),
 		Markers: true} // else a client that comes from a broker would be told another place, for the same records
 	for _, t := range q.Topics {
 		for _, p := range t.Partitions {
@@ -74,12 +74,22 @@ func offsetAnswer(version int16, partition int32, a *reader.OffsetData, twice bo
 }
 
 func offsetForLeaderEpoch(ctx context.Context, c *conn, req *request, q *kmsg.OffsetForLeaderEpochRequest) (*kmsg.OffsetForLeaderEpochResponse, error) {
-	resp, may := kmsg.NewPtrOffsetForLeaderEpochResponse(), c.may(req)
+	ctx, cancel := context.WithTimeout(ctx, listOffsetsTimeout)
+	defer cancel()
+	var asks []reader.EpochRequest
+	for _, t := range q.Topics {
+		for _, p := range t.Partitions {
+			asks = append(asks, reader.EpochRequest{Topic: t.Topic, Partition: p.Partition,
+				LeaderEpoch: p.LeaderEpoch, CurrentLeaderEpoch: p.CurrentLeaderEpoch})
+		}
+	}
+	ends := c.may(req).epochEnds(ctx, asks)
+	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
 	for _, t := range q.Topics {
 		out := kmsg.OffsetForLeaderEpochResponseTopic{Topic: t.Topic}
 		for _, p := range t.Partitions {
-			end := may.epochEnd(ctx, &reader.EpochRequest{Topic: t.Topic, Partition: p.Partition,
-				LeaderEpoch: p.LeaderEpoch, CurrentLeaderEpoch: p.CurrentLeaderEpoch})
+			end := ends[0]
+			ends = ends[1:]
 			if end.Err != nil {
 				c.tell(req, "leader epoch", t.Topic, p.Partition, int64(p.LeaderEpoch), end.Code, end.Err)
 			}

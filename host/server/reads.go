@@ -116,19 +116,28 @@ func noOffset(p *reader.ListOffsetsPartition, code reader.Code, err error) reade
 	return reader.OffsetData{Topic: p.Topic, Partition: p.Partition, Code: code, Err: err, Offset: -1, Timestamp: -1, LeaderEpoch: -1}
 }
 
-// epochEnd is fetch for the end of an epoch.
-func (m may) epochEnd(ctx context.Context, ask *reader.EpochRequest) reader.EpochEnd {
-	end := reader.EpochEnd{LeaderEpoch: -1, EndOffset: -1}
-	if end.Code, end.Err = m.refusal(access.Describe, ask.Topic, ask.TopicID); end.Code == topicDenied {
-		end.Err = nil // it is in the log already
+// epochEnds is fetch for the ends of epochs.
+func (m may) epochEnds(ctx context.Context, asks []reader.EpochRequest) []reader.EpochEnd {
+	ends := make([]reader.EpochEnd, len(asks))
+	var allowed []reader.EpochRequest
+	var places []int // of those, among asks
+	for i := range asks {
+		end := &ends[i]
+		end.LeaderEpoch, end.EndOffset = -1, -1
+		if end.Code, end.Err = m.refusal(access.Describe, asks[i].Topic, asks[i].TopicID); end.Code == topicDenied {
+			end.Err = nil // it is in the log already
+		}
+		if end.Code == reader.None {
+			allowed, places = append(allowed, asks[i]), append(places, i)
+		}
 	}
-	if end.Code != reader.None {
-		return end
+	for k, found := range m.c.s.host.OffsetsForLeaderEpochs(ctx, allowed) {
+		ask, end := &allowed[k], &ends[places[k]]
+		if m.c.s.find(ask.Topic, ask.TopicID) == nil { // it went meanwhile
+			end.Code, end.Err = missing(ask.Topic, ask.TopicID)
+			continue
+		}
+		*end = found
 	}
-	found := m.c.s.host.OffsetForLeaderEpoch(ctx, ask)
-	if m.c.s.find(ask.Topic, ask.TopicID) == nil { // it went meanwhile
-		end.Code, end.Err = missing(ask.Topic, ask.TopicID)
-		return end
-	}
-	return found
+	return ends
 }
