@@ -23,7 +23,7 @@ func groupsCommand() *cli.Command {
 		Name:  "groups",
 		Usage: "what consumer groups committed: offsets, and how far behind the log's end they are",
 		Description: `Shows the offsets of the state directory, and those of __consumer_offsets in the log directories that
-serve will take up when it starts: each partition of it once, and of two commits the later one.
+serve will take up when it starts: each partition of it once, and nothing in place of a commit at serve.
 Needs no plugin, changes nothing, and may run beside serve.
 
    rsmhost groups --config rsmhost.yaml
@@ -45,8 +45,9 @@ type groupDoc struct {
 	Lag         *int64 `json:"lag"`
 	Metadata    string `json:"metadata"`
 	CommittedMs int64  `json:"committedMs"`
-	TakenUp     bool   `json:"takenUp"` // false: serve will, when it starts
+	TakenUp     bool   `json:"takenUp"` // false: serve will take it up when it starts
 	Note        string `json:"note,omitempty"`
+	here        bool   // a client committed it at serve
 }
 
 func groupsAction(c *cli.Context) (err error) {
@@ -107,20 +108,31 @@ func committedOffsets(ctx context.Context, h *host.Host, state string) (docs []g
 		return nil
 	})
 	slices.SortStableFunc(docs, func(a, b groupDoc) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(b.CommittedMs, a.CommittedMs))
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), first(a.here, b.here), cmp.Compare(b.CommittedMs, a.CommittedMs))
 	})
 	return slices.CompactFunc(docs, superseded), kept.Damage, err
 }
 
-// superseded reports an offset of the partition of the one before it, which was committed later.
-func superseded(newer, older groupDoc) bool {
-	return newer.Group == older.Group && newer.Topic == older.Topic && newer.Partition == older.Partition &&
-		(newer.TopicID == older.TopicID || newer.TopicID == "" || older.TopicID == "")
+// first orders what is before what is not.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// superseded reports an offset of the partition of the one before it, which takes its place.
+func superseded(stands, other groupDoc) bool {
+	return stands.Group == other.Group && stands.Topic == other.Topic && stands.Partition == other.Partition &&
+		(stands.TopicID == other.TopicID || stands.TopicID == "" || other.TopicID == "")
 }
 
 func newGroupDoc(o *coordinator.Offset, takenUp bool) groupDoc {
 	d := groupDoc{Group: o.Group, Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Metadata: o.Metadata,
-		CommittedMs: o.At, TakenUp: takenUp}
+		CommittedMs: o.At, TakenUp: takenUp, here: o.Here}
 	if !o.TopicID.IsZero() {
 		d.TopicID = o.TopicID.String()
 	}

@@ -29,6 +29,7 @@ type committed struct {
 	epoch    int32
 	metadata string
 	at       int64 // milliseconds since 1970
+	taken    bool  // it was taken up from another coordinator
 	line     int   // bytes in the file
 }
 
@@ -43,6 +44,7 @@ type change struct {
 	Metadata  string   `json:"metadata,omitempty"`
 	At        int64    `json:"at"`
 	Deleted   bool     `json:"deleted,omitempty"` // there is no offset any more
+	Taken     bool     `json:"taken,omitempty"`   // another coordinator kept it
 	// Source makes it another kind of change: what this source has was taken up, as far as Offset. It has no group.
 	Source string `json:"source,omitempty"`
 }
@@ -192,7 +194,7 @@ func (s *store) bytesLocked(name string) int64 {
 }
 
 func (c *change) committed(line int) committed {
-	return committed{c.Offset, c.Epoch, c.Metadata, c.At, line}
+	return committed{c.Offset, c.Epoch, c.Metadata, c.At, c.Taken, line}
 }
 
 // write writes what is saved, all that waits with one sync.
@@ -334,7 +336,7 @@ func (s *store) all(name string) []change {
 	var out []change
 	for at, is := range s.places(name) {
 		out = append(out, change{Group: name, Topic: at.topic, ID: at.id, Partition: at.partition,
-			Offset: is.offset, Epoch: is.epoch, Metadata: is.metadata, At: is.at})
+			Offset: is.offset, Epoch: is.epoch, Metadata: is.metadata, At: is.at, Taken: is.taken})
 	}
 	return out
 }

@@ -24,6 +24,7 @@ type Offset struct {
 	LeaderEpoch  int32 // -1: not known
 	Metadata     string
 	At           int64 // when it was committed: milliseconds since 1970
+	Here         bool  // of what is kept: a client committed it here, and nothing that is taken up takes its place
 }
 
 // Others gives the committed offsets of other coordinators, a source after the other. taken gives the End with which a source
@@ -33,8 +34,9 @@ type Others func(taken func(source string) int64, visit func(*Offsets) error) er
 // takeUpAtOnce is how many offsets are written with one sync.
 const takeUpAtOnce = 5000
 
-// takeUp takes up what other coordinators kept: each source once, as far as it went. An offset that is here and was committed
-// later stays. Groups of offsets that were taken up have no members.
+// takeUp takes up what other coordinators kept: each source once, as far as it went. An offset that a client committed here
+// stays, however old it is: what lies between the two was read elsewhere at best, and whoever committed here has not read it here.
+// Groups of offsets that were taken up have no members.
 func (c *Coordinator) takeUp(others Others) error {
 	served := map[string]Topic{}
 	for _, t := range c.topics.Topics() {
@@ -49,18 +51,18 @@ func (c *Coordinator) takeUp(others Others) error {
 			return err
 		}
 		c.log.Warn("committed offsets of another cluster's groups are taken up; said once", "from", o.Source, "up_to", o.End, "groups", len(t.groups), "offsets", t.taken,
-			"older_than_here", t.older, "of_topics_not_served", t.unserved, "refused", t.refused)
+			"that_have_one_here", t.stay, "of_topics_not_served", t.unserved, "refused", t.refused)
 		return nil
 	})
 }
 
 // tally counts what became of the offsets of a source.
 type tally struct {
-	groups                          map[string]bool
-	taken, older, unserved, refused int
+	groups                         map[string]bool
+	taken, stay, unserved, refused int
 }
 
-// newer is the changes that take up what is not here yet, or was committed later than what is.
+// newer is the changes that take up what is not here yet, or was committed later than what was taken up before.
 func (s *store) newer(all []Offset, served map[string]Topic) ([]change, tally) {
 	t := tally{groups: map[string]bool{}}
 	var out []change
@@ -71,13 +73,13 @@ func (s *store) newer(all []Offset, served map[string]Topic) ([]change, tally) {
 		if id.IsZero() {
 			id = is.ID
 		}
-		ch := change{Group: o.Group, Topic: o.Topic, ID: id, Partition: o.Partition, Offset: o.Offset, Epoch: o.LeaderEpoch, Metadata: o.Metadata, At: o.At}
+		ch := change{Group: o.Group, Topic: o.Topic, ID: id, Partition: o.Partition, Offset: o.Offset, Epoch: o.LeaderEpoch, Metadata: o.Metadata, At: o.At, Taken: true}
 		switch old := s.find(o.Group, Topic{Name: o.Topic, ID: id}, o.Partition); {
 		case len(o.Group) > maxGroupName || !utf8.ValidString(o.Group) || !utf8.ValidString(o.Topic):
 			t.refused++
 			continue
-		case old != nil && old.at >= o.At:
-			t.older++
+		case old != nil && (!old.taken || old.at >= o.At):
+			t.stay++
 			continue
 		case !ok || is.ID != id:
 			t.unserved++
@@ -166,7 +168,7 @@ func ReadKept(dir string) (*Kept, error) {
 	for _, name := range s.groups() {
 		for _, at := range s.list(name) {
 			is := s.places(name)[at]
-			out.Each = append(out.Each, Offset{name, at.topic, at.id, at.partition, is.offset, is.epoch, is.metadata, is.at})
+			out.Each = append(out.Each, Offset{name, at.topic, at.id, at.partition, is.offset, is.epoch, is.metadata, is.at, !is.taken})
 		}
 	}
 	return out, nil

@@ -40,16 +40,16 @@ func committedOf(o *opened, group string, t Topic, partition int32) int64 {
 }
 
 // TestOffsetsOfAnotherClusterAreTakenUpOnce: a group goes on where it was, has no members, and what happens to it here is not
-// undone by a restart; what the source has beyond that is taken up where it is newer.
+// undone by a restart; what the source has beyond that is taken up, but not in place of what a client committed here.
 func TestOffsetsOfAnotherClusterAreTakenUpOnce(t *testing.T) {
 	dir := t.TempDir()
 	first := others("c/p-0", 10,
-		Offset{"moves", "orders", abi.UUID{}, 0, 70, 3, "meta", 1000},
-		Offset{"moves", "orders", orders.ID, 1, 71, -1, "", 1000},
-		Offset{"other", "orders", abi.UUID{9}, 0, 72, -1, "", 1000}, // of an incarnation that is not served
-		Offset{"other", "gone", abi.UUID{}, 0, 73, -1, "", 1000},
-		Offset{"leaves", "payments", abi.UUID{}, 0, 74, -1, "", 1000},
-		Offset{strings.Repeat("x", maxGroupName+1), "orders", abi.UUID{}, 0, 75, -1, "", 1000})
+		Offset{"moves", "orders", abi.UUID{}, 0, 70, 3, "meta", 1000, false},
+		Offset{"moves", "orders", orders.ID, 1, 71, -1, "", 1000, false},
+		Offset{"other", "orders", abi.UUID{9}, 0, 72, -1, "", 1000, false}, // of an incarnation that is not served
+		Offset{"other", "gone", abi.UUID{}, 0, 73, -1, "", 1000, false},
+		Offset{"leaves", "payments", abi.UUID{}, 0, 74, -1, "", 1000, false},
+		Offset{strings.Repeat("x", maxGroupName+1), "orders", abi.UUID{}, 0, 75, -1, "", 1000, false})
 	o := openTaking(t, dir, first)
 	if a, b, c := committedOf(o, "moves", orders, 0), committedOf(o, "moves", orders, 1), committedOf(o, "other", orders, 0); a != 70 || b != 71 || c != -1 {
 		t.Errorf("%d %d %d", a, b, c)
@@ -86,9 +86,9 @@ func TestOffsetsOfAnotherClusterAreTakenUpOnce(t *testing.T) {
 		t.Error(err)
 	}
 
-	o = openTaking(t, dir, others("c/p-0", 20, Offset{"moves", "orders", abi.UUID{}, 0, 80, 3, "", 2000}, Offset{"moves", "orders", orders.ID, 1, 81, -1, "", 2000}))
-	if a, b := committedOf(o, "moves", orders, 0), committedOf(o, "moves", orders, 1); a != 90 || b != 81 {
-		t.Errorf("%d %d", a, b)
+	o = openTaking(t, dir, others("c/p-0", 20, Offset{"moves", "orders", abi.UUID{}, 0, 95, 3, "", 1 << 60, false}, Offset{"moves", "orders", orders.ID, 1, 81, -1, "", 2000, false}))
+	if a, b := committedOf(o, "moves", orders, 0), committedOf(o, "moves", orders, 1); a != 90 || b != 81 || !strings.Contains(o.log.String(), "that_have_one_here=1") {
+		t.Errorf("%d %d: %s", a, b, o.log)
 	}
 	kept, err := ReadKept(dir)
 	if err != nil || kept.Damage != "" {
