@@ -406,3 +406,28 @@ func TestRoom(t *testing.T) {
 		t.Errorf("after all were deleted: %d bytes, %d offsets", s.bytes, s.count())
 	}
 }
+
+// FuzzFile: no file makes it panic, or gives changes that are not in it whole; what it gives can be written and is read again.
+func FuzzFile(f *testing.F) {
+	f.Add(fileOf())
+	f.Add([]byte("rsmhost group offsets 1\n"))
+	f.Add(appendLine(fileHead(0), change{Source: "c/__consumer_offsets-3", Offset: 9}))
+	f.Add(bytes.Replace(fileOf(), []byte("}\n"), []byte("}x"), 1))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var got []change
+		held, err := parseFile(bytes.NewReader(b), func(c change) bool { got = append(got, c); return true })
+		if err != nil || held.kept != len(got) || held.size > int64(len(b)) {
+			t.Fatalf("%+v, %v", held, err)
+		}
+		again := fileHead(0)
+		for _, c := range got {
+			again = appendLine(again, c)
+		}
+		copy(again, fileHead(int64(len(again))))
+		var second []change
+		held, err = parseFile(bytes.NewReader(again), func(c change) bool { second = append(second, c); return true })
+		if err != nil || held.damaged() || !cmp.Equal(got, second) {
+			t.Errorf("%+v, %v: %s", held, err, cmp.Diff(got, second))
+		}
+	})
+}

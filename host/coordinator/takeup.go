@@ -35,8 +35,8 @@ type Others func(taken func(source string) int64, visit func(*Offsets) error) er
 const takeUpAtOnce = 5000
 
 // takeUp takes up what other coordinators kept: each source once, as far as it went. An offset that a client committed here
-// stays, however old it is: what lies between the two was read elsewhere at best, and whoever committed here has not read it here.
-// Groups of offsets that were taken up have no members.
+// stays, however old it is: what lies between the two was read elsewhere at best, and nobody has read it here. Groups of offsets
+// that were taken up have no members.
 func (c *Coordinator) takeUp(others Others) error {
 	served := map[string]Topic{}
 	for _, t := range c.topics.Topics() {
