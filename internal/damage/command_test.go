@@ -107,7 +107,7 @@ func (d *scene) run(ctx context.Context, dir string, args []string) ran {
 }
 
 func (d *scene) flags(dir, cache string) []string {
-	f := []string{"--cache-dir", cache, "--state-dir", cache, "--memory.max", fmt.Sprint(memoryMax)}
+	f := []string{"--cache-dir", filepath.Join(cache, "cache"), "--state-dir", filepath.Join(cache, "state"), "--memory.max", fmt.Sprint(memoryMax)}
 	if d.truth.setup != remoteTier {
 		f = append(f, "--log-dir", filepath.Join(dir, localPart))
 	}
@@ -127,7 +127,8 @@ func (d *scene) compareRun(v *verdict, line string, want, got ran) {
 	if got.memory > commandMemory {
 		v.wrongf("rsmhost %s: %d KiB of memory, and %d are allowed", line, got.memory, commandMemory)
 	}
-	if got.status == 0 && got.stdout != want.stdout {
+	shorter := strings.HasPrefix(line, "fetch ") && got.stdout != "" && strings.HasPrefix(want.stdout, got.stdout) // the next fetch tells why
+	if got.status == 0 && got.stdout != want.stdout && !shorter {
 		v.wrongf("rsmhost %s: status 0, and another answer than of undamaged data: %s", line, firstLineThatDiffers(want.stdout, got.stdout))
 	}
 	if got.status != 0 && !d.names(got.stderr) {
