@@ -35,6 +35,7 @@ func (h *Host) standingLocked() []finding.Finding {
 	for _, d := range h.dirs {
 		all = append(all, logFindings(d, nil)...)
 	}
+	all = append(all, missingLogs(h.dirs)...)
 	return append(all, h.catalog.Load().findings()...)
 }
 

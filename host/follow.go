@@ -129,6 +129,7 @@ func (h *Host) lookAtLogDirs() (changed bool, err error) {
 		return false, nil
 	}
 	var errs []error
+	missing := missingLogs(h.dirs)
 	for i, d := range h.dirs {
 		next, err := d.Look()
 		if err != nil {
@@ -139,6 +140,9 @@ func (h *Host) lookAtLogDirs() (changed bool, err error) {
 			h.tellFindings(next, d)
 			h.dirs[i], changed = next, true
 		}
+	}
+	if changed {
+		h.tellMissing(missing)
 	}
 	return changed, errors.Join(errs...)
 }

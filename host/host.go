@@ -185,6 +185,7 @@ func (h *Host) openLogDirs(paths []string) (nodeID int32, err error) {
 			h.log.Warn("the log directory holds no partition, no folder TOPIC-N: what is wanted is the one that a broker has in log.dirs", "dir", path)
 		}
 	}
+	h.tellMissing(nil)
 	if nodeID < 0 {
 		nodeID = 1
 	}

@@ -74,7 +74,7 @@ func (a *application) stop() {
 }
 
 // waits is how long an application may take until it has read everything, on a machine that is busy.
-const waits = 2 * time.Minute
+const waits = 4 * time.Minute
 
 // until waits for a condition. An application that ends before fails the test.
 func (a *application) until(what string, cond func() bool) {
