@@ -130,14 +130,22 @@ func (p *TopicPartition) choose(d *locallog.Dir, l *locallog.Log) {
 		return
 	}
 	less, dir := l, d
-	if cmp.Or(cmp.Compare(l.Lineage.Latest(), p.Local.Lineage.Latest()), cmp.Compare(l.LogEnd, p.Local.LogEnd), cmp.Compare(p.Local.Begin(), l.Begin())) > 0 {
+	if cmp.Or(cmp.Compare(l.Lineage.Latest(), p.Local.Lineage.Latest()), cmp.Compare(lastHeld(l), lastHeld(p.Local)), cmp.Compare(p.Local.Begin(), l.Begin())) > 0 {
 		less, dir, p.Local, p.dir = p.Local, p.dir, l, d
 	}
 	p.tell(finding.Unknown, "it lies in %s too, up to offset %d in leader epoch %d: what is read is %s, up to offset %d in leader epoch %d",
-		less.Path, less.LogEnd-1, less.Lineage.Latest(), p.Local.Path, p.Local.LogEnd-1, p.Local.Lineage.Latest())
+		less.Path, lastHeld(less), less.Lineage.Latest(), p.Local.Path, lastHeld(p.Local), p.Local.Lineage.Latest())
 	f := &p.Findings[len(p.Findings)-1]
 	f.Path = less.Path
 	f.Repaired = dir.NodeID >= 0 && p.dir.NodeID >= 0 && dir.NodeID != p.dir.NodeID && less.Lineage.Before(p.Local.Lineage)
+}
+
+// lastHeld is the last offset that a log has records up to: its end may be that of ones that are missing.
+func lastHeld(l *locallog.Log) int64 {
+	if h, ok := l.Hole(l.LogEnd - 1); ok {
+		return h.From - 1
+	}
+	return l.LogEnd - 1
 }
 
 // share takes the id from a topic that has it together with others: nobody who asks by it could know which one is meant.
@@ -172,6 +180,9 @@ func (c *catalog) find(t *Topic, partition int32) *TopicPartition {
 	}
 	return c.all[incarnation{t.Name, t.ID}].find(partition)
 }
+
+// Partition gives the partition of this number, nil where there is none.
+func (t *Topic) Partition(number int32) *TopicPartition { return t.find(number) }
 
 // find gives the partition of this number, nil where there is none.
 func (t *Topic) find(partition int32) *TopicPartition { return t.numbered[partition] }

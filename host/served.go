@@ -62,6 +62,18 @@ func (p *TopicPartition) KnownLeaderEpoch() int32 {
 	return p.lineage.Latest()
 }
 
+// LatestLeaderEpoch is the highest leader epoch that the partition's lineage can have, by what is known without asking the store;
+// -1: none is.
+func (p *TopicPartition) LatestLeaderEpoch() int32 {
+	if e := p.KnownLeaderEpoch(); e != epoch.Undefined || p.Remote == nil {
+		return e
+	}
+	if newest, ok := p.Remote.Newest(); ok {
+		return lastEpoch(newest)
+	}
+	return epoch.Undefined
+}
+
 // LogDir is a log directory and the partitions that lie in it.
 type LogDir struct {
 	Path       string

@@ -149,6 +149,9 @@ func (r *Reader) listOffset(ctx context.Context, req *ListOffsetsRequest, p *Lis
 		return fail(offsetsCode(err), err)
 	}
 	out.Offset, out.Timestamp, out.LeaderEpoch = found.offset, found.timestamp, found.epoch
+	if out.LeaderEpoch > part.Lineage.Latest() && r.policy.TellingCodes { // a batch's, which no CRC covers
+		out.LeaderEpoch = epoch.Undefined
+	}
 	return out
 }
 

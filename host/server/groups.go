@@ -60,7 +60,7 @@ func group(ctx context.Context, c *conn, req *request) (kmsg.Response, error) {
 		c.groups = c.s.groups.Connect(ipOf(c.nc), c.groupRights())
 	}
 	once(req.msg)
-	do := func(q kmsg.Request) kmsg.Response { return c.groups.Do(ctx, req.client, q) }
+	do := func(q kmsg.Request) kmsg.Response { return c.s.boundEpochs(c.groups.Do(ctx, req.client, q)) }
 	if may := c.may(req); !may.everything() {
 		return may.groups(req.msg, do), nil
 	}
