@@ -20,10 +20,7 @@ type batchRef struct {
 // between the two (KAFKA-17637).
 func (q *offsetQuery) byTime(ctx context.Context, ts int64) (place, error) {
 	start := q.part.Offsets.LogStart
-	for seg := range q.remoteSegments() {
-		if seg.MaxTimestampMs < ts || seg.EndOffset < start {
-			continue
-		}
+	for seg := range q.remoteSegments(func(seg *rlmm.Segment) bool { return seg.MaxTimestampMs >= ts && seg.EndOffset >= start }) {
 		p, ok, err := q.inSegment(ctx, seg, ts, start)
 		if err != nil || ok {
 			return p, err
@@ -35,16 +32,16 @@ func (q *offsetQuery) byTime(ctx context.Context, ts int64) (place, error) {
 	return q.localByTime(ctx, ts, max(start, q.part.Offsets.LocalStart))
 }
 
-// remoteSegments goes over the finished segments of the partition's lineage that begin below the local tier, by start
+// remoteSegments goes over the finished segments of the partition's lineage that begin below the local tier and fit, by start
 // offset.
-func (q *offsetQuery) remoteSegments() iter.Seq[*rlmm.Segment] {
+func (q *offsetQuery) remoteSegments(fit func(*rlmm.Segment) bool) iter.Seq[*rlmm.Segment] {
 	return func(yield func(*rlmm.Segment) bool) {
 		if q.part.Remote == nil {
 			return
 		}
 		o := q.part.Offsets
 		for s := range q.part.Remote.All() {
-			if s.State != format.CopySegmentFinished || o.LocalBase >= 0 && s.StartOffset >= o.LocalBase ||
+			if s.State != format.CopySegmentFinished || o.LocalBase >= 0 && s.StartOffset >= o.LocalBase || !fit(s) ||
 				!rlmm.WithinLineage(&s.SegmentMetadata, q.part.Lineage, o.LogEnd) {
 				continue
 			}

@@ -102,7 +102,7 @@ func smallThreads(threads int) int {
 	if threads <= 0 {
 		threads = DefaultThreads
 	}
-	return 4 * threads
+	return 3 * threads
 }
 
 // Small runs fn, a read of kilobytes from the store such as of leader epochs, when its turn among such reads comes. An error is

@@ -48,10 +48,10 @@ func (q *offsetQuery) maxOfBoth(ctx context.Context) (place, error) {
 		return nowhere, err
 	}
 	newest := (*rlmm.Segment)(nil)
-	for seg := range q.remoteSegments() {
-		if seg.EndOffset >= q.part.Offsets.LogStart && (newest == nil || seg.MaxTimestampMs > newest.MaxTimestampMs) {
-			newest = seg
-		}
+	for seg := range q.remoteSegments(func(seg *rlmm.Segment) bool {
+		return seg.EndOffset >= q.part.Offsets.LogStart && (newest == nil || seg.MaxTimestampMs > newest.MaxTimestampMs)
+	}) {
+		newest = seg
 	}
 	if newest == nil {
 		return s.best, nil
@@ -59,10 +59,9 @@ func (q *offsetQuery) maxOfBoth(ctx context.Context) (place, error) {
 	if err := s.segment(ctx, newest); err != nil {
 		return nowhere, err
 	}
-	for seg := range q.remoteSegments() {
-		if seg.SegmentID == newest.SegmentID || seg.EndOffset < q.part.Offsets.LogStart {
-			continue
-		}
+	for seg := range q.remoteSegments(func(seg *rlmm.Segment) bool {
+		return seg.SegmentID != newest.SegmentID && seg.EndOffset >= q.part.Offsets.LogStart && s.promises(seg)
+	}) {
 		if err := s.segment(ctx, seg); err != nil {
 			return nowhere, err
 		}
@@ -115,10 +114,15 @@ func (s *maxSearch) local(ctx context.Context) error {
 	})
 }
 
+// promises says whether a segment's metadata promises something better.
+func (s *maxSearch) promises(seg *rlmm.Segment) bool {
+	return seg.MaxTimestampMs > s.best.timestamp || seg.MaxTimestampMs == s.best.timestamp && seg.StartOffset <= s.best.offset
+}
+
 // segment looks at one remote segment, if its metadata promises something better: at the batch that its time index points
 // to, and at all of it where that was not the greatest.
 func (s *maxSearch) segment(ctx context.Context, seg *rlmm.Segment) error {
-	if seg.MaxTimestampMs < s.best.timestamp || seg.MaxTimestampMs == s.best.timestamp && seg.StartOffset > s.best.offset {
+	if !s.promises(seg) {
 		return nil
 	}
 	x, err := s.q.timeIndexes(ctx, seg)

@@ -1,6 +1,7 @@
 package rlmm
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -25,8 +26,8 @@ func WithinLineage(s *abi.SegmentMetadata, l epoch.Lineage, logEnd int64) bool {
 		return false
 	}
 	for i := first; i < len(own); i++ {
-		at := slices.IndexFunc(cache, func(e abi.LeaderEpoch) bool { return e.Epoch == own[i].Epoch })
-		if at < 0 || i == first && at > 0 && own[i].StartOffset < cache[at].StartOffset {
+		at, ok := slices.BinarySearchFunc(cache, own[i].Epoch, func(e abi.LeaderEpoch, epoch int32) int { return cmp.Compare(e.Epoch, epoch) })
+		if !ok || i == first && at > 0 && own[i].StartOffset < cache[at].StartOffset {
 			return false
 		}
 		if !follows(own, cache, i, at, s.EndOffset) {
@@ -43,6 +44,9 @@ func Shared(s *abi.SegmentMetadata, l epoch.Lineage, offset int64) int64 {
 	own := epoch.Of(s.LeaderEpochs)
 	for _, starts := range [][]abi.LeaderEpoch{own.From(offset), l.From(offset)} {
 		for _, e := range starts {
+			if e.StartOffset >= end { // a lineage may go on for long behind the segment
+				break
+			}
 			a, _ := own.ForOffset(e.StartOffset)
 			b, _ := l.ForOffset(e.StartOffset)
 			if e.StartOffset > offset && a.Epoch != b.Epoch {
