@@ -95,7 +95,11 @@ func (l *Log) hole(i int, end int64, cleaned bool) error {
 		return nil
 	}
 	lost, ok := l.orphan(end, s.until)
-	if !ok {
+	known, err := s.indexedBehind(end)
+	if err != nil {
+		return err
+	}
+	if !ok && !known {
 		compacted, err := l.compacted(i, cleaned)
 		if compacted || err != nil {
 			return err
@@ -161,6 +165,21 @@ func (l *Log) compacted(i int, cleaned bool) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// indexedBehind reports an entry of the index on disk that leads behind the segment's file, to a batch at or above end: the cleaner
+// makes the index anew with the segment that it writes.
+func (s *Segment) indexedBehind(end int64) (bool, error) {
+	b, err := s.readBeside(".index")
+	if err != nil {
+		return false, ignoreCorrupt(err)
+	}
+	x := format.OffsetIndex(b)
+	if x.Check(s.Base) != nil || x.Len() == 0 {
+		return false, nil
+	}
+	offset, pos := x.Entry(x.Len()-1, s.Base)
+	return pos >= s.disk && offset >= end && offset < s.until, nil
 }
 
 // gaps reports offsets that are left out before or between the segment's batches. Batches of magic 0 and 1 tell no first

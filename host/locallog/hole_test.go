@@ -71,6 +71,29 @@ func TestHoles(t *testing.T) {
 	}
 }
 
+// TestHoleOfCompactedPartition: what compaction may have taken is no hole, and what the segment's own index still knows is one.
+func TestHoleOfCompactedPartition(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		damage func(s *kafkabytes.Segment)
+		want   bool
+	}{
+		{"the content of a segment", func(s *kafkabytes.Segment) { s.Log = nil }, true},
+		{"a part of it", func(s *kafkabytes.Segment) { s.Log = s.Log[:len(s.Log)/2] }, true},
+		{"all batches and entries", func(s *kafkabytes.Segment) { s.Log, s.OffsetIndex = nil, nil }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := writeThree(t, func(s []*kafkabytes.Segment) { tt.damage(s[1]) })
+			kafkabytes.WriteCheckpoint(t, dir, highWatermarkName, "t 0 90")
+			kafkabytes.WriteCheckpoint(t, dir, compactionName, "t 0 60")
+			_, got := find(t, openDir(t, dir), "t", 0).Hole(59)
+			if got != tt.want {
+				t.Errorf("a hole at offset 59: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
 // holds checks that a log has each offset below its high watermark but those of a hole.
 func holds(t *testing.T, l *Log, from, until int64) {
 	t.Helper()
