@@ -315,6 +315,9 @@ func (c *catalog) Find(ctx context.Context, topic string, id abi.UUID, partition
 		return nil, code, abi.Errorf("fetch", fmt.Sprintf("%s-%d", t.Name, partition), abi.NotFound,
 			"%s (%d): the topic has the partitions %s", code, code, t.numbers())
 	}
+	if p.Local != nil && p.Local.Err != nil {
+		return nil, reader.KafkaStorageError, p.Local.Err
+	}
 	lineage, stable, err := c.lineageOf(ctx, p)
 	switch {
 	case err != nil && ctx.Err() != nil: // it is still read, as Kafka says of metadata that is still loaded

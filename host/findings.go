@@ -90,6 +90,9 @@ func problemFinding(p rlmm.Problem) finding.Finding {
 // logFindings is the findings about a log directory, without those of logs that are in an older view.
 func logFindings(d, old *locallog.Dir) []finding.Finding {
 	var all []finding.Finding
+	if old == nil || !slices.Equal(d.Findings, old.Findings) {
+		all = append(all, d.Findings...)
+	}
 	for _, l := range d.Logs() {
 		if old == nil || !slices.Contains(old.Logs(), l) {
 			all = append(all, l.Findings...)

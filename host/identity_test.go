@@ -131,6 +131,9 @@ func TestTwoLogDirs(t *testing.T) {
 			kafkabytes.WriteLog(t, dir, p, segs...)
 			kafkabytes.WriteFile(t, filepath.Join(dir, "orders-0", "leader-epoch-checkpoint"), []byte(epochs))
 			kafkabytes.WriteFile(t, filepath.Join(dir, "meta.properties"), []byte("version=1\nnode.id="+node+"\n"))
+			end := segs[len(segs)-1].Meta.EndOffset + 1
+			kafkabytes.WriteCheckpoint(t, dir, "replication-offset-checkpoint", fmt.Sprintf("orders 0 %d", end))
+			kafkabytes.WriteCheckpoint(t, dir, "log-start-offset-checkpoint", fmt.Sprintf("orders 0 %d", segs[0].Meta.StartOffset))
 			return dir
 		}
 	}

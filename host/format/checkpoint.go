@@ -14,8 +14,8 @@ type CheckpointKey struct {
 
 // ParseOffsetCheckpoint reads the files that keep an offset for each partition of a log dir (Kafka's
 // OffsetCheckpointFile): replication-offset-checkpoint (the high watermarks), log-start-offset-checkpoint and
-// recovery-point-offset-checkpoint. An empty file has no entries; of two entries for a partition the later holds.
-// A version other than 0 is UNSUPPORTED; anything malformed, a wrong count included, is CORRUPT.
+// recovery-point-offset-checkpoint. An empty file has no entries.
+// A version other than 0 is UNSUPPORTED; anything malformed, a wrong count or two entries for a partition included, is CORRUPT.
 func ParseOffsetCheckpoint(b []byte) (map[CheckpointKey]int64, error) {
 	const what = "offset checkpoint"
 	m := make(map[CheckpointKey]int64)
@@ -28,7 +28,11 @@ func ParseOffsetCheckpoint(b []byte) (map[CheckpointKey]int64, error) {
 		if !ok || !ok2 {
 			return corrupt(what, "line %d: %q %q are no partition and offset", line, f[1], f[2])
 		}
-		m[CheckpointKey{f[0], int32(p)}] = o
+		key := CheckpointKey{f[0], int32(p)}
+		if _, twice := m[key]; twice {
+			return corrupt(what, "line %d: %s-%d is in it twice", line, f[0], p)
+		}
+		m[key] = o
 		return nil
 	})
 	if err != nil {

@@ -23,9 +23,13 @@ func (l *Log) bounds(d *Dir) {
 	} else {
 		l.contradict(d)
 	}
-	l.HighWatermark = l.LogEnd
-	if known {
+	switch {
+	case known:
 		l.HighWatermark = hw
+	case d.committed:
+		l.HighWatermark = l.LogEnd
+	default:
+		l.unmarked(d)
 	}
 	if l.hasLogStart && l.logStart > l.LogEnd && len(l.segments) > 0 {
 		l.note(filepath.Join(d.Path, logStartName), "it says that the log starts at %d, and the log ends at %d; not taken", l.logStart, l.LogEnd)
@@ -36,6 +40,22 @@ func (l *Log) bounds(d *Dir) {
 		if h.Until > l.logStart {
 			l.Findings = append(l.Findings, h.Finding(l.ID))
 		}
+	}
+}
+
+// unmarked is a log without a high watermark: as for a broker, nothing is known to be committed of what is not known to have
+// been copied or deleted.
+func (l *Log) unmarked(d *Dir) {
+	l.HighWatermark = min(max(l.logStart, l.Begin(), 0), l.LogEnd)
+	if d.told || l.HighWatermark == l.LogEnd {
+		return
+	}
+	path := filepath.Join(d.Path, highWatermarkName)
+	const what = "it has no high watermark of the partition, whose log ends at %d; what is not known to be committed is not shown"
+	if d.Clean {
+		l.note(path, what, l.LogEnd)
+	} else { // one that is younger than the checkpoint, which is written every five seconds
+		l.noteRepaired(path, what, l.LogEnd)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"sync/atomic"
 
@@ -13,56 +14,61 @@ import (
 	"github.com/rsmhost/rsmhost/host/format"
 )
 
-// The files of a broker beside its partitions, and of a partition beside its segments.
-const (
-	logStartName      = "log-start-offset-checkpoint"
-	highWatermarkName = "replication-offset-checkpoint"
-	recoveryPointName = "recovery-point-offset-checkpoint"
-	compactionName    = "cleaner-offset-checkpoint"
-	epochsName        = "leader-epoch-checkpoint"
-)
-
 // Dir is one log directory of a broker.
 type Dir struct {
 	Path      string
-	NodeID    int32  // node.id of meta.properties; -1: not known
-	ClusterID string // cluster.id of meta.properties; empty: not known
-	Clean     bool   // the broker shut down cleanly
+	NodeID    int32             // node.id of meta.properties; -1: not known
+	ClusterID string            // cluster.id of meta.properties; empty: not known
+	Clean     bool              // the broker shut down cleanly
+	Findings  []finding.Finding // what is wrong or missing beside the partitions
 
-	logStart      map[format.CheckpointKey]int64
-	highWatermark map[format.CheckpointKey]int64
-	recoveryPoint map[format.CheckpointKey]int64
-	compaction    map[format.CheckpointKey]int64 // where the cleaner has come to
-	logs          []*Log
-	report        *atomic.Pointer[func(finding.Finding)]
+	checkpoints
+	logs   []*Log
+	report *atomic.Pointer[func(finding.Finding)]
 }
 
-// OpenDir opens every partition below path. The caller closes it.
+// OpenDir opens every partition below path. The caller closes it. A partition that can't be opened is among Logs with its Err.
 func OpenDir(path string) (*Dir, error) {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, abi.E("open log directory", path, abi.FileKind(err), err)
-	}
 	d := &Dir{Path: path, NodeID: -1, report: new(atomic.Pointer[func(finding.Finding)])}
-	if err := d.readCheckpoints(); err != nil {
+	err := d.open(func(at, topic string, partition int32) (*Log, error) { return openLog(d, at, topic, partition) })
+	if err != nil {
 		return nil, err
+	}
+	return d, nil
+}
+
+// open reads what lies in the directory; each opens a partition's.
+func (d *Dir) open(each func(path, topic string, partition int32) (*Log, error)) error {
+	d.readCheckpoints()
+	entries, err := os.ReadDir(d.Path)
+	if err != nil {
+		return abi.E("open log directory", d.Path, abi.FileKind(err), err)
 	}
 	for _, e := range entries {
 		topic, partition, ok := format.ParsePartitionDir(e.Name())
-		if !e.IsDir() || !ok {
+		at := filepath.Join(d.Path, e.Name())
+		if !ok || !leadsToDir(at, e) {
 			continue
 		}
-		at := filepath.Join(path, e.Name())
-		l, err := settled(at, func() (*Log, error) { return openLog(d, at, topic, partition) })
+		l, err := settled(at, func() (*Log, error) { return each(at, topic, partition) })
 		if err != nil {
-			return nil, errors.Join(err, d.Close())
+			l = brokenLog(at, topic, partition, err)
 		}
 		if l != nil {
 			d.logs = append(d.logs, l)
 		}
 	}
 	d.sort()
-	return d, nil
+	return nil
+}
+
+// leadsToDir reports a directory, and a link that is none to a file: one that leads nowhere may be to a disk that is not there.
+func leadsToDir(path string, e os.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	st, err := os.Stat(path)
+	return err != nil || st.IsDir()
 }
 
 // settleTries bounds how often a partition is looked at that changes meanwhile.
@@ -76,11 +82,21 @@ func settled(dir string, open func() (*Log, error)) (l *Log, err error) {
 		if l, err = open(); !errors.Is(err, abi.NotFound) {
 			return l, err
 		}
-		if _, gone := os.Stat(dir); errors.Is(gone, fs.ErrNotExist) {
+		if _, gone := os.Lstat(dir); errors.Is(gone, fs.ErrNotExist) {
 			return nil, nil
 		}
 	}
 	return nil, err
+}
+
+// brokenLog is a partition that can't be opened.
+func brokenLog(path, topic string, partition int32, err error) *Log {
+	l := &Log{ID: abi.TopicIDPartition{Topic: topic, Partition: partition}, Path: path, Err: err}
+	if id, _, err := readFile(path, partitionName, maxProperties, format.ParsePartitionMetadata); err == nil {
+		l.ID.TopicID = id
+	}
+	l.note("", "the partition can't be read: %v", err)
+	return l
 }
 
 func (d *Dir) sort() {
@@ -104,6 +120,11 @@ func (d *Dir) HighWatermarks(topic string) map[int32]int64 {
 	return ends
 }
 
+// same reports two views that tell readers the same.
+func (d *Dir) same(o *Dir) bool {
+	return slices.Equal(d.logs, o.logs) && slices.Equal(d.Findings, o.Findings)
+}
+
 // Close closes all files.
 func (d *Dir) Close() error {
 	var errs []error
@@ -111,51 +132,4 @@ func (d *Dir) Close() error {
 		errs = append(errs, l.close())
 	}
 	return errors.Join(errs...)
-}
-
-func (d *Dir) readCheckpoints() (err error) {
-	if d.logStart, err = readFile(d.Path, logStartName, format.ParseOffsetCheckpoint); err != nil {
-		return err
-	}
-	if d.highWatermark, err = readFile(d.Path, highWatermarkName, format.ParseOffsetCheckpoint); err != nil {
-		return err
-	}
-	if d.recoveryPoint, err = readFile(d.Path, recoveryPointName, format.ParseOffsetCheckpoint); err != nil {
-		return err
-	}
-	if d.compaction, err = readFile(d.Path, compactionName, format.ParseOffsetCheckpoint); err != nil {
-		return err
-	}
-	meta, err := readFile(d.Path, "meta.properties", format.ParseMetaProperties)
-	if err != nil {
-		return err
-	}
-	if meta != (format.MetaProperties{}) {
-		d.NodeID, d.ClusterID = meta.NodeID, meta.ClusterID
-	}
-	_, err = os.Stat(filepath.Join(d.Path, ".kafka_cleanshutdown"))
-	d.Clean = err == nil
-	return nil
-}
-
-// cleaned reports that the broker's cleaner went over a partition: compaction leaves out offsets.
-func (d *Dir) cleaned(key format.CheckpointKey) bool {
-	_, ok := d.compaction[key]
-	return ok
-}
-
-// readFile parses a small file of a directory; one that does not exist is the zero value.
-func readFile[T any](dir, name string, parse func([]byte) (T, error)) (v T, err error) {
-	path := filepath.Join(dir, name)
-	b, err := readAll("read", path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return v, nil
-	}
-	if err != nil {
-		return v, err
-	}
-	if v, err = parse(b); err != nil {
-		return v, abi.E("read", path, abi.KindOf(err), err)
-	}
-	return v, nil
 }

@@ -14,12 +14,21 @@ import (
 // batches tell then, as a broker takes them.
 func (l *Log) readEpochs() {
 	path := filepath.Join(l.Path, epochsName)
-	epochs, err := readFile(l.Path, epochsName, format.ParseLeaderEpochs)
-	if err != nil {
-		l.note(path, "%v; taken as empty", err)
-	}
+	epochs, there, err := readFile(l.Path, epochsName, maxCheckpoint, lines(format.ParseLeaderEpochs))
 	l.Lineage = epoch.Of(epochs)
-	if l.Lineage.Empty() {
+	switch {
+	case err != nil:
+		l.note(path, "%v; taken as empty", pathless(err))
+		return
+	case len(epochs) > 0:
+	case l.tells():
+		what := "it has no leader epoch, and batches have"
+		if !there {
+			what = "it is missing"
+		}
+		l.note(path, "%s; taken as empty", what)
+		return
+	default:
 		return
 	}
 	for _, e := range l.tail {
@@ -28,6 +37,16 @@ func (l *Log) readEpochs() {
 			l.Lineage = epoch.Of(append(slices.Clone(l.Lineage.Entries()), e))
 		}
 	}
+}
+
+// tells reports a first batch that tells its leader epoch.
+func (l *Log) tells() bool {
+	for _, s := range l.segments {
+		if h, ok := s.headerAt(0); ok {
+			return h.LeaderEpoch != epoch.Undefined
+		}
+	}
+	return false
 }
 
 // ascent is the leader epochs of batches one after another, each with the first offset from which on none is lower.

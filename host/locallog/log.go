@@ -23,6 +23,7 @@ type Log struct {
 	LastStable    int64 // exclusive
 	Lineage       epoch.Lineage
 	Findings      []finding.Finding // what is wrong or missing, and what a broker would repair on start
+	Err           error             // why the partition can't be read at all; nil: it can. There is nothing but ID, Path and Findings else
 
 	logStart    int64 // of the checkpoint
 	hasLogStart bool
@@ -62,10 +63,7 @@ func (l *Log) FirstBase() int64 {
 }
 
 func openLog(d *Dir, path, topic string, partition int32) (*Log, error) {
-	l, err := describeLog(d, path, topic, partition)
-	if err != nil {
-		return nil, err
-	}
+	l := describeLog(d, path, topic, partition)
 	if err := l.list(); err != nil {
 		return nil, err
 	}
@@ -83,15 +81,15 @@ func openLog(d *Dir, path, topic string, partition int32) (*Log, error) {
 }
 
 // describeLog reads whose log lies in a directory.
-func describeLog(d *Dir, path, topic string, partition int32) (*Log, error) {
+func describeLog(d *Dir, path, topic string, partition int32) *Log {
 	l := &Log{ID: abi.TopicIDPartition{Topic: topic, Partition: partition}, Path: path}
 	l.met = &met{id: l.ID, report: d.report}
-	id, err := readFile(path, "partition.metadata", format.ParsePartitionMetadata)
+	id, _, err := readFile(path, partitionName, maxProperties, format.ParsePartitionMetadata)
 	if err != nil {
-		return nil, err
+		l.note(filepath.Join(path, partitionName), "%v; the topic's id is told by what else is known", pathless(err))
 	}
 	l.ID.TopicID = id
-	return l, nil
+	return l
 }
 
 // note adds a finding about one of the log's files.

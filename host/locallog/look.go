@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 
@@ -22,44 +21,40 @@ import (
 // Errors: those of OpenDir; d stays good then.
 func (d *Dir) Look() (*Dir, error) {
 	next := &Dir{Path: d.Path, NodeID: -1, report: d.report}
-	if err := next.readCheckpoints(); err != nil {
+	err := next.open(func(at, topic string, partition int32) (*Log, error) { return d.lookLog(next, at, topic, partition) })
+	if err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(d.Path)
-	if err != nil {
-		return nil, abi.E("open log directory", d.Path, abi.FileKind(err), err)
-	}
-	for _, e := range entries {
-		topic, partition, ok := format.ParsePartitionDir(e.Name())
-		if !e.IsDir() || !ok {
-			continue
-		}
-		at := filepath.Join(d.Path, e.Name())
-		l, err := settled(at, func() (*Log, error) { return d.lookLog(next, at, topic, partition) })
-		if err != nil {
-			return nil, err
-		}
-		if l != nil {
-			next.logs = append(next.logs, l)
+	for i, l := range next.logs { // one that can't be opened for the same reason as before is the same
+		if at, ok := d.at(l.ID.Topic, l.ID.Partition); ok && l.Err != nil && at.Err != nil && l.Err.Error() == at.Err.Error() {
+			next.logs[i] = at
 		}
 	}
-	next.sort()
-	if slices.Equal(next.logs, d.logs) {
+	if next.same(d) {
 		return d, nil
 	}
 	return next, nil
 }
 
-func (d *Dir) lookLog(next *Dir, path, topic string, partition int32) (*Log, error) {
+// at gives the log of a partition.
+func (d *Dir) at(topic string, partition int32) (*Log, bool) {
 	i := slices.IndexFunc(d.logs, func(l *Log) bool { return l.ID.Topic == topic && l.ID.Partition == partition })
 	if i < 0 {
+		return nil, false
+	}
+	return d.logs[i], true
+}
+
+func (d *Dir) lookLog(next *Dir, path, topic string, partition int32) (*Log, error) {
+	old, ok := d.at(topic, partition)
+	if !ok || old.Err != nil {
 		return openLog(next, path, topic, partition)
 	}
-	l, grew, err := d.logs[i].grown(next)
+	l, grew, err := old.grown(next)
 	if err != nil {
 		return nil, err
 	}
-	if l == nil || grew && l.ID != d.logs[i].ID { // not what it was, with more behind
+	if l == nil || grew && l.ID != old.ID { // not what it was, with more behind
 		return openLog(next, path, topic, partition)
 	}
 	return l, nil
@@ -68,10 +63,7 @@ func (d *Dir) lookLog(next *Dir, path, topic string, partition int32) (*Log, err
 // grown gives the log as it is now, if it is what it was with segments deleted in front and batches appended; nil where it
 // is not. It is l itself where nothing changed.
 func (l *Log) grown(d *Dir) (now *Log, grew bool, err error) {
-	now, err = describeLog(d, l.Path, l.ID.Topic, l.ID.Partition)
-	if err != nil {
-		return nil, false, err
-	}
+	now = describeLog(d, l.Path, l.ID.Topic, l.ID.Partition)
 	if err := now.list(); err != nil {
 		return nil, false, err
 	}

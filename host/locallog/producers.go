@@ -3,7 +3,6 @@ package locallog
 import (
 	"path/filepath"
 
-	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
 )
 
@@ -75,16 +74,13 @@ func (l *Log) producersAt(offset int64) (producers, int64, error) {
 		}
 		name := format.SegmentFileName(l.snapshots[i], ".snapshot")
 		empty := false
-		states, err := readFile(l.Path, name, func(b []byte) ([]format.ProducerState, error) {
+		states, _, err := readFile(l.Path, name, maxSmall, func(b []byte) ([]format.ProducerState, error) {
 			empty = len(b) == 0
 			return format.ParseProducerSnapshot(b)
 		})
 		if err != nil {
-			if k := abi.KindOf(err); k != abi.Corrupt && k != abi.Unsupported {
-				return nil, 0, err
-			}
 			if !(empty && i == len(l.snapshots)-1) { // else a broker has made the file, and not yet written it
-				l.noteRepaired(filepath.Join(l.Path, name), "%v; an older one is used", err)
+				l.noteRepaired(filepath.Join(l.Path, name), "%v; an older one is used", pathless(err))
 			}
 			continue
 		}

@@ -14,12 +14,12 @@ func (l *Log) rebuildIndexes(clean bool) error {
 	for i, s := range l.segments {
 		last := i == len(l.segments)-1
 		if s.rebuild.index != nil || last && !clean {
-			if s.rebuild.index != nil {
-				l.noteRepaired(s.beside(".index"), "%v; made anew in memory", s.rebuild.index)
-			}
 			x, err := s.indexed(s.index)
 			if err != nil {
 				return err
+			}
+			if why := s.rebuild.index; why != nil && !(last && why == errMissing && x.Len() == 0) { // else it is made with its first entry
+				l.noteRepaired(s.beside(".index"), "%v; made anew in memory", why)
 			}
 			s.index = x
 		}

@@ -100,7 +100,8 @@ func TestTransactionIndexThatCannotBeMade(t *testing.T) {
 	dir := t.TempDir()
 	kafkabytes.WriteLog(t, dir, tp, seg)
 	kafkabytes.WriteFile(t, filepath.Join(dir, last(".txnindex")), make([]byte, 33))
-	if _, err := OpenDir(dir); abi.KindOf(err) != abi.Precondition || !strings.Contains(err.Error(), "producer 7") {
-		t.Errorf("got %v", err)
+	l := find(t, openDir(t, dir), "t", 0)
+	if abi.KindOf(l.Err) != abi.Precondition || !strings.Contains(findingText(l), "producer 7") || l.ID.TopicID != tp.TopicID {
+		t.Errorf("%v of %v, findings %q", l.Err, l.ID, findingText(l))
 	}
 }

@@ -70,52 +70,47 @@ func (s *Segment) open() error {
 		return abi.E("open segment", s.path, abi.FileKind(err), err)
 	}
 	s.Size, s.disk = st.Size(), st.Size()
-	if s.index, s.rebuild.index, err = s.readIndex(); err != nil {
-		return err
+	s.index, s.rebuild.index = s.readIndex()
+	b, err := readAll("open segment", s.beside(".txnindex"), maxSmall)
+	if err == nil {
+		s.txns = format.TxnIndex(b)
+		err = s.txns.Check(s.Base)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	b, err := s.readBeside(".txnindex")
-	if err != nil {
-		return err
-	}
-	s.txns = format.TxnIndex(b)
-	s.rebuild.txns = s.txns.Check(s.Base) // never taken for "no transaction was aborted"
+	s.rebuild.txns = err // never taken for "no transaction was aborted"
 	return nil
 }
 
+// errMissing is why an index that is not there has to be made.
+var errMissing = errors.New("it is missing")
+
 // readIndex reads the offset index, and says why it has to be rebuilt where it has. That of an active segment may end in
 // preallocated zeros.
-func (s *Segment) readIndex() (x format.OffsetIndex, why, err error) {
-	b, err := readAll("open segment", s.beside(".index"))
+func (s *Segment) readIndex() (x format.OffsetIndex, why error) {
+	b, err := readAll("open segment", s.beside(".index"), maxSmall)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New("it is missing"), nil
+		return nil, errMissing
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, pathless(err)
 	}
 	for len(b) >= 8 && [8]byte(b[len(b)-8:]) == [8]byte{} {
 		b = b[:len(b)-8]
 	}
 	x = format.OffsetIndex(b)
 	if err := x.Check(s.Base); err != nil {
-		return nil, err, nil
+		return nil, err
 	}
 	if n := x.Len(); n > 0 {
 		if at, pos := x.Entry(n-1, s.Base); pos >= s.Size {
-			return nil, fmt.Errorf("entry (%d, %d) points behind the segment's %d bytes", at, pos, s.Size), nil
+			return nil, fmt.Errorf("entry (%d, %d) points behind the segment's %d bytes", at, pos, s.Size)
 		}
 	}
-	return x, nil, nil
+	return x, nil
 }
 
 func (s *Segment) beside(ext string) string { return strings.TrimSuffix(s.path, ".log") + ext }
-
-func (s *Segment) readBeside(ext string) ([]byte, error) {
-	b, err := readAll("open segment", s.beside(ext))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return b, nil
-}
 
 func (s *Segment) close() error {
 	if s.file == nil {
