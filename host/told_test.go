@@ -38,11 +38,12 @@ func TestRemoteTierEndsBeforeAMarker(t *testing.T) {
 	txn := func(base int64, pid int64) kafkabytes.Batch {
 		return kafkabytes.Batch{Base: base, Last: base + 9, Attributes: kafkabytes.Transactional, ProducerID: pid}
 	}
-	a := kafkabytes.NewSegment(t, p, 11, txn(0, 8), txn(10, 7), txn(20, 8))
+	a := kafkabytes.NewSegment(t, p, 11, txn(0, 8), kafkabytes.Batch{Base: 10, Last: 18, Attributes: kafkabytes.Transactional, ProducerID: 7},
+		kafkabytes.Marker(19, 8, false), txn(20, 8))
 	a.Snapshot = kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 8, FirstOffset: 20}, kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 10})
 	a.TxnIndex = kafkabytes.AppendAborted(nil, format.AbortedTxn{ProducerID: 8, FirstOffset: 0, LastOffset: 19, LastStableOffset: 10})
 	a.Meta.TxnIndexEmpty = false
-	b := tens(t, p, 12, 30, 1, 0)
+	b := kafkabytes.NewSegment(t, p, 12, kafkabytes.Marker(30, 7, false), kafkabytes.Batch{Base: 31, Last: 38}, kafkabytes.Marker(39, 8, true))
 	b.Snapshot = kafkabytes.Snapshot()
 	b.TxnIndex = kafkabytes.AppendAborted(nil, format.AbortedTxn{ProducerID: 7, FirstOffset: 10, LastOffset: 30, LastStableOffset: 20})
 	b.Meta.TxnIndexEmpty = false
@@ -53,13 +54,13 @@ func TestRemoteTierEndsBeforeAMarker(t *testing.T) {
 	want(t, "up to the transaction", readCommitted(t, h, 0), "NONE [0] stable 10 aborted [{8 0}]")
 	want(t, "at it", readCommitted(t, h, 10), "NONE [] stable 10 aborted []")
 	want(t, "behind it", readCommitted(t, h, 25), "NONE [] stable 10 aborted []")
-	want(t, "read_uncommitted", read(t, h, from("orders", 0)), "NONE [0 10 20]")
+	want(t, "read_uncommitted", read(t, h, from("orders", 0)), "NONE [0 10 19 20]")
 
 	kafkabytes.WriteMetadata(t, dir, finished(a, b)...)
 	if err := h.Look(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "decided", readCommitted(t, h, 0), "NONE [0 10 20 30] stable 40 aborted [{8 0} {7 10}]")
+	want(t, "decided", readCommitted(t, h, 0), "NONE [0 10 19 20 30 31 39] stable 40 aborted [{8 0} {7 10}]")
 }
 
 // TestProducerSnapshotOfTheRemoteTier: one that is missing is of a store that keeps none; one that is damaged is said in the

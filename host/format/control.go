@@ -33,3 +33,15 @@ func ControlRecord(key []byte) (ControlType, error) {
 	}
 	return ControlType(t), c.err("key of a control record")
 }
+
+// EndOfTransaction reads the marker of a control batch, b, whole: whether it ends a transaction, and whether by aborting it.
+// Compaction empties the marker of a transaction that it has nothing to say of any more: that ends it as a commit does. Control
+// records of other kinds end none. Errors: those of Records and ControlRecord.
+func EndOfTransaction(b []byte) (abort, ends bool, err error) {
+	recs, err := Records(b, 0)
+	if err != nil || len(recs) == 0 {
+		return false, err == nil, err
+	}
+	t, err := ControlRecord(recs[0].Key)
+	return t == ControlAbort, err == nil && (t == ControlAbort || t == ControlCommit), err
+}

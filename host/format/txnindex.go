@@ -40,6 +40,28 @@ func (x TxnIndex) Check(base int64) error {
 	return nil
 }
 
+// CheckOrder tells whether the entries can be of a segment of the offsets from start to end, both inclusive: markers lie in it in
+// ascending order, each transaction begins at or before its marker and not below what was decided at the one before it. What is
+// not so is CORRUPT.
+func (x TxnIndex) CheckOrder(start, end int64) error {
+	const what = "transaction index"
+	last, stable := start-1, int64(0)
+	for i := range x.Len() {
+		e := x.Entry(i)
+		switch {
+		case e.LastOffset <= last || e.LastOffset > end:
+			return corrupt(what, "entry %d has its marker at offset %d, behind that at %d in a segment that ends at %d", i, e.LastOffset, last, end)
+		case e.ProducerID < 0 || e.FirstOffset < 0 || e.FirstOffset > e.LastOffset:
+			return corrupt(what, "entry %d is of producer %d, from offset %d to %d", i, e.ProducerID, e.FirstOffset, e.LastOffset)
+		case e.FirstOffset < stable || e.LastStableOffset < stable || e.LastStableOffset > e.LastOffset+1:
+			return corrupt(what, "entry %d begins at offset %d and says that all is decided up to %d; the one before says up to %d",
+				i, e.FirstOffset, e.LastStableOffset, stable)
+		}
+		last, stable = e.LastOffset, e.LastStableOffset
+	}
+	return nil
+}
+
 // Len is the number of entries.
 func (x TxnIndex) Len() int { return len(x) / txnEntrySize }
 

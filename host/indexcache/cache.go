@@ -125,17 +125,24 @@ func (c *Cache) Time(ctx context.Context, seg *abi.SegmentMetadata, load Loader)
 	return format.TimeIndex(b), from, err
 }
 
-// Aborted gives the segment's transaction index. A segment that never had one (NOT_FOUND) has an empty one, and that is
-// cached too.
+// Aborted gives the segment's transaction index. Where the metadata says that there is none, one that is missing (NOT_FOUND) is
+// an empty one, and that is cached too. Elsewhere it is an error, and an empty one is not kept: the store may have lost it, and
+// find it again.
 func (c *Cache) Aborted(ctx context.Context, seg *abi.SegmentMetadata, load Loader) (format.TxnIndex, Origin, error) {
 	b, from, err := c.get(ctx, seg, abi.TransactionIndex, func(ctx context.Context) ([]byte, error) {
 		b, err := load(ctx)
-		if abi.KindOf(err) == abi.NotFound {
+		if seg.TxnIndexEmpty && abi.KindOf(err) == abi.NotFound {
 			return nil, nil
 		}
 		return b, err
 	}, func(b []byte) error { return format.TxnIndex(b).Check(seg.StartOffset) })
 	return format.TxnIndex(b), from, err
+}
+
+// keeps says whether an index may be answered with later. An empty transaction index is as good as none, which a store says of
+// one that it lost, too.
+func keeps(seg *abi.SegmentMetadata, t abi.IndexType, b []byte) bool {
+	return t != abi.TransactionIndex || len(b) > 0 || seg.TxnIndexEmpty
 }
 
 // Resize changes Options.TotalBytes while the cache is used; 0: the default. What is too much leaves at once.
@@ -278,21 +285,21 @@ func (c *Cache) lead(ctx context.Context, f *flight, k key, seg *abi.SegmentMeta
 		if c.flights[k] == f {
 			delete(c.flights, k)
 		}
-		if f.err == nil && !f.stale.Load() && !c.closed {
+		if f.err == nil && !f.stale.Load() && !c.closed && keeps(seg, k.typ, f.data) {
 			c.addLocked(k, f.data)
 		}
 		c.mu.Unlock()
 		close(f.done)
 	}()
 	if c.disk != nil {
-		if b, ok := c.disk.read(seg, k, check); ok {
+		if b, ok := c.disk.read(seg, k, check); ok && keeps(seg, k.typ, b) {
 			f.data, f.from, f.err = b, Disk, nil
 			return
 		}
 	}
 	f.data, f.err = fetch(ctx, seg, k.typ, load, check)
 	f.from = Fetched
-	if f.err == nil && c.disk != nil {
+	if f.err == nil && c.disk != nil && keeps(seg, k.typ, f.data) {
 		c.disk.write(seg, k, f.data, &f.stale)
 	}
 }

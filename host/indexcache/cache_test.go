@@ -141,8 +141,16 @@ func TestErrorsPassUnchanged(t *testing.T) {
 	if n.Load() != 2 {
 		t.Errorf("%d loads: a failure was cached", n.Load())
 	}
+	for range 2 {
+		if _, _, err := c.Aborted(ctx, segment(1), counting(&n, nil, missing)); err != error(missing) {
+			t.Errorf("a transaction index that is missing: %v", err)
+		}
+		if x, from, err := c.Aborted(ctx, segment(3), counting(&n, []byte{}, nil)); err != nil || x.Len() != 0 || from != Fetched {
+			t.Errorf("one that is empty: %q, %v", from, err)
+		}
+	}
 	for i, from := range []Origin{Fetched, Memory} {
-		x, origin, err := c.Aborted(ctx, segment(1), counting(&n, nil, missing))
+		x, origin, err := c.Aborted(ctx, without(1), counting(&n, nil, missing))
 		if err != nil || x.Len() != 0 || origin != from {
 			t.Errorf("call %d: %d entries, %q, %v", i, x.Len(), origin, err)
 		}
@@ -311,6 +319,13 @@ func names(t testing.TB, dir string) []string {
 	return out
 }
 
+// without is a segment that has no transaction index, as its metadata says.
+func without(number byte) *abi.SegmentMetadata {
+	seg := *segment(number)
+	seg.TxnIndexEmpty = true
+	return &seg
+}
+
 // never fails the test when the store is asked.
 func never(t testing.TB) Loader {
 	return func(context.Context) ([]byte, error) {
@@ -325,7 +340,7 @@ func TestRestart(t *testing.T) {
 	c := open(t, Options{Dir: dir})
 	get(t, c, segment(1), counting(new(atomic.Int64), index(3), nil), Fetched)
 	missing := counting(new(atomic.Int64), nil, abi.E("", "", abi.NotFound, nil))
-	if _, _, err := c.Aborted(ctx, segment(1), missing); err != nil {
+	if _, _, err := c.Aborted(ctx, without(1), missing); err != nil {
 		t.Fatal(err)
 	}
 	id := kafkabytes.ID(1).String()
@@ -335,8 +350,13 @@ func TestRestart(t *testing.T) {
 	c = open(t, Options{Dir: dir})
 	get(t, c, segment(1), never(t), Disk)
 	get(t, c, segment(1), never(t), Memory)
-	if x, from, err := c.Aborted(ctx, segment(1), never(t)); err != nil || x.Len() != 0 || from != Disk {
+	if x, from, err := c.Aborted(ctx, without(1), never(t)); err != nil || x.Len() != 0 || from != Disk {
 		t.Errorf("the empty transaction index: %d, %q, %v", x.Len(), from, err)
+	}
+	txn := format.AppendAborted(nil, format.AbortedTxn{ProducerID: 1, FirstOffset: 100, LastOffset: 101, LastStableOffset: 102})
+	c = open(t, Options{Dir: dir}) // what an earlier version kept, though nothing said that there is none
+	if x, from, err := c.Aborted(ctx, segment(1), counting(new(atomic.Int64), txn, nil)); err != nil || x.Len() != 1 || from != Fetched {
+		t.Errorf("an empty transaction index that nothing speaks for: %d, %q, %v", x.Len(), from, err)
 	}
 	c.Remove(segment(1))
 	if left := names(t, dir); len(left) != 0 {

@@ -72,6 +72,27 @@ func (s *Segment) visit(offset int64, visit func(*Batch) (bool, error)) (stopped
 	return stopped, errors.Join(failed, err)
 }
 
+// Position is where the first batch begins that ends at or after offset; the segment's end where none does.
+func (s *Segment) Position(offset int64) (int64, error) {
+	b, ok, err := s.find(offset)
+	if !ok {
+		return s.Size, err
+	}
+	return b.Pos, err
+}
+
+// Batches calls visit with each batch of the segment from position pos on, where one begins, until visit says stop or fails. end
+// is the position of the batch that was not visited. Bytes that are no batch end it with CORRUPT.
+func (s *Segment) Batches(pos int64, visit func(*Batch) (stop bool, err error)) (end int64, err error) {
+	var failed error
+	end, err = s.scan(pos, s.firstAt(pos), s.Size, func(at batchAt) bool {
+		var stop bool
+		stop, failed = visit(&Batch{at.BatchHeader, s, at.Pos})
+		return stop || failed != nil
+	})
+	return end, errors.Join(failed, err)
+}
+
 // MaxTimestamp is the greatest timestamp of the segment's batches in ms, -1 where it holds none, and the first batch that
 // has it.
 func (s *Segment) MaxTimestamp() (int64, *Batch, error) {

@@ -21,23 +21,33 @@ func (r *Reader) addAborted(ctx context.Context, rd *read) error {
 	if rd.iso != locality.ReadCommitted {
 		return nil
 	}
+	if r.policy.ExactAborted {
+		return r.addDecided(ctx, rd)
+	}
 	m := rd.tr.Mark()
 	from, upper, err := r.abortedRange(ctx, rd)
 	if err != nil {
 		return rd.tr.Fail(m, "aborted", err)
 	}
-	var found []format.AbortedTxn
-	looked := 0
-	if r.policy.ExactAborted {
-		found, looked, err = r.digested(ctx, rd, from, upper)
-	} else {
-		found, looked, err = r.scanned(ctx, rd, from, upper)
-	}
+	found, looked, err := r.scanned(ctx, rd, from, upper)
 	if err != nil {
 		return rd.tr.Fail(m, "aborted", err)
 	}
 	rd.out.Aborted = unique(found)
-	traceAborted(rd, m, from, upper, looked)
+	traceAborted(rd, m, from, upper, looked, -1)
+	return nil
+}
+
+// addDecided adds the transactions of which the answer has records, as far as they were aborted: by the markers in the answer
+// and behind it.
+func (r *Reader) addDecided(ctx context.Context, rd *read) error {
+	m := rd.tr.Mark()
+	s, err := r.decide(ctx, rd, r.named(ctx, rd))
+	if err != nil {
+		return rd.tr.Fail(m, "aborted", err)
+	}
+	rd.out.Aborted = r.list(rd, s.indexes)
+	traceAborted(rd, m, rd.acc.firstBase, rd.acc.next, len(s.indexes), s.read)
 	return nil
 }
 
@@ -55,12 +65,9 @@ func (r *Reader) scanned(ctx context.Context, rd *read, from, upper int64) (foun
 	return found, looked, nil
 }
 
-// abortedRange is the range of offsets, upper exclusive, that aborted transactions are looked for in.
+// abortedRange is the range of offsets, upper exclusive, that aborted transactions are looked for in as Kafka does.
 func (r *Reader) abortedRange(ctx context.Context, rd *read) (from, upper int64, err error) {
 	a := &rd.acc
-	if r.policy.ExactAborted {
-		return a.firstBase, a.next, nil
-	}
 	if a.local != nil { // Kafka begins at the requested offset here, and at the batch's in the remote tier
 		s := a.local.Segment
 		if up, ok := s.Index().KafkaUpperBound(s.Base, a.pos+a.len()); ok {
@@ -87,7 +94,8 @@ func (r *Reader) abortedRemote(ctx context.Context, rd *read, first piece, from,
 		}
 		var used transfer.Evidence
 		x, _, err := r.indexes.Aborted(ctx, &seg.SegmentMetadata, r.abortedIndex(seg.Segment, &used))
-		if err != nil {
+		if err != nil && abi.KindOf(err) != abi.NotFound { // the latter: it never had one, to Kafka
+
 			return nil, looked, false, err
 		}
 		looked++
@@ -123,6 +131,14 @@ func unique(found []format.AbortedTxn) []AbortedTransaction {
 	out := make([]AbortedTransaction, 0, len(found))
 	for _, t := range found {
 		out = append(out, AbortedTransaction{t.ProducerID, t.FirstOffset})
+	}
+	return sorted(out)
+}
+
+// sorted is a list by first offset, without doubles. It is not nil.
+func sorted(out []AbortedTransaction) []AbortedTransaction {
+	if out == nil {
+		return []AbortedTransaction{}
 	}
 	slices.SortFunc(out, func(a, b AbortedTransaction) int {
 		return cmp.Or(cmp.Compare(a.FirstOffset, b.FirstOffset), cmp.Compare(a.ProducerID, b.ProducerID))

@@ -26,9 +26,18 @@ type accumulator struct {
 	wentLocal bool    // records came from the local tier too
 	tooBig    bool    // the first batch did not fit, and need not
 
+	txns transactions // of the batches, of a read_committed read
+	tail tail         // where the batch behind the answer begins
+
 	// Where the first batch lies, for Kafka's estimate of the aborted transactions. One of the two is set.
 	seg   *rlmm.Segment
 	local *locallog.Span
+	pos   int64
+}
+
+// tail is a position in the segment that the end of an answer came from: the last of accumulator.segs, or local.
+type tail struct {
+	local *locallog.Segment // nil: the remote one
 	pos   int64
 }
 
@@ -77,4 +86,47 @@ func (a *accumulator) take() ([]byte, *budget.Buffer) {
 func (a *accumulator) release() {
 	a.buf.Release()
 	a.buf, a.n, a.files, a.inFiles = nil, 0, nil, 0
+}
+
+// cut takes from the answer what begins at or above offset. It reports false where nothing is left.
+func (a *accumulator) cut(offset int64) bool {
+	if a.inFiles > 0 {
+		return a.cutFiles(offset)
+	}
+	n, next, batches := int64(0), int64(0), 0
+	for w := format.Walk(a.buf.B[:a.n]); w.Next() && w.Header().BaseOffset < offset; batches++ {
+		n, next = n+w.Header().Size(), w.Header().LastOffset+1
+	}
+	if n == 0 {
+		return false
+	}
+	a.n, a.remote, a.next, a.batches = n, min(a.remote, n), next, batches
+	return true
+}
+
+// cutFiles is cut where the answer is given as stretches of files.
+func (a *accumulator) cutFiles(offset int64) bool {
+	left := *a
+	left.files, left.inFiles, left.batches = nil, 0, 0
+	for _, f := range a.files {
+		n := int64(0)
+		over := false
+		_, err := f.Segment.Batches(f.Pos, func(b *locallog.Batch) (bool, error) {
+			if over = b.BaseOffset >= offset; over || b.Pos >= f.Pos+f.Bytes {
+				return true, nil
+			}
+			n, left.next, left.batches = n+b.Size(), b.LastOffset+1, left.batches+1
+			return false, nil
+		})
+		if n > 0 {
+			left.point(f.Segment, f.Pos, n)
+		}
+		if over || err != nil {
+			break
+		}
+	}
+	if left.inFiles > 0 {
+		*a = left
+	}
+	return left.inFiles > 0
 }

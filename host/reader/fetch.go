@@ -37,7 +37,8 @@ type Reader struct {
 	small   *pool // of reads of indexes and leader epochs that no record is read behind at once
 	late    lateReads
 	lookups lookups
-	digests digests
+	known   stretches
+	absent  absences
 	scans   scanIndexes
 	wait    atomic.Int64                // a Duration; 0: as long as the request's context
 	look    func(context.Context) error // nil: nothing can be looked at again

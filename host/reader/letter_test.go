@@ -99,19 +99,21 @@ func TestDefectDDamagedBatches(t *testing.T) {
 // TestDefectEAbortedList: Kafka's list is in the order of a hash set, and null where a first batch did not fit. Ours is by
 // first offset, without doubles, and empty there.
 func TestDefectEAbortedList(t *testing.T) {
-	s, next := tens(t, 1, 0, 4, 100), tens(t, 2, 40, 4, 100)
+	end := func(offset, producer int64) batch { return kafkabytes.Marker(offset, producer, false) }
+	s := kafkabytes.NewSegment(t, id("a"), 1, txn(0, 1, 6), txn(2, 3, 7), txn(4, 11, 8), txn(12, 14, 9), end(15, 9), end(16, 8), end(17, 7), batch{Base: 18, Last: 39})
+	next := kafkabytes.NewSegment(t, id("a"), 2, batch{Base: 40, Last: 44}, end(45, 6), batch{Base: 46, Last: 79})
 	s.Meta.TxnIndexEmpty, next.Meta.TxnIndexEmpty = false, false
 	add := func(s *segment, producer, first, last int64) {
 		s.TxnIndex = kafkabytes.AppendAborted(s.TxnIndex, format.AbortedTxn{ProducerID: producer, FirstOffset: first, LastOffset: last})
 	}
 	add(s, 9, 12, 15)
-	add(s, 8, 3, 16)
-	add(s, 7, 3, 17)
-	add(next, 6, 1, 45)
-	wanted := []AbortedTransaction{{6, 1}, {7, 3}, {8, 3}, {9, 12}}
+	add(s, 8, 4, 16)
+	add(s, 7, 2, 17)
+	add(next, 6, 0, 45)
+	wanted := []AbortedTransaction{{6, 0}, {7, 2}, {8, 4}, {9, 12}}
 	for name, policy := range policies {
 		r := newReader(t, policy, memrsm.New(memrsm.Inline, s, next), withLocal(t, remotePartition(t, s, next), next)) // next is in both
-		if got := committed(t, r, ask("a", 0, 400)); !slices.Equal(got.Aborted, wanted) {
+		if got := committed(t, r, ask("a", 0, int64(len(s.Log)))); !slices.Equal(got.Aborted, wanted) {
 			t.Errorf("%s: aborted %v, want %v", name, got.Aborted, wanted)
 		}
 	}

@@ -18,14 +18,20 @@ import (
 func forked(t testing.TB) (fenced, live *segment) {
 	t.Helper()
 	before := []batch{{Base: 0, Last: 9, Size: 100}, {Base: 10, Last: 19, Size: 100, Attributes: kafkabytes.Transactional, ProducerID: 8}}
-	tail := func(epoch int32) (bs []batch) {
-		for base := int64(20); base < 50; base += 10 {
-			bs = append(bs, batch{Base: base, Last: base + 9, Size: 101 + int(epoch), Epoch: epoch, Attributes: kafkabytes.Transactional, ProducerID: 7})
+	tail := func(epoch int32, producer, end int64) []batch {
+		bs := []batch{{Base: 20, Last: 29}, {Base: 30, Last: 39}, {Base: 40, Last: 49}}
+		for i := range bs {
+			bs[i].ProducerID, bs[i].Attributes = 7, kafkabytes.Transactional
+			if bs[i].Base == end {
+				bs[i] = kafkabytes.Marker(end, producer, false)
+			}
+			bs[i].Epoch, bs[i].Size = epoch, 101+int(epoch)
 		}
 		return bs
 	}
-	fenced = kafkabytes.NewSegment(t, id("a"), 1, append(slices.Clone(before), tail(0)...)...)
-	live = kafkabytes.NewSegment(t, id("a"), 2, append(slices.Clone(before), tail(2)...)...)
+	fenced = kafkabytes.NewSegment(t, id("a"), 1, append(slices.Clone(before), tail(0, 7, 40)...)...)
+	fenced.Meta.EndOffset = 49
+	live = kafkabytes.NewSegment(t, id("a"), 2, append(slices.Clone(before), tail(2, 8, 30)...)...)
 	fenced.TxnIndex = kafkabytes.AppendAborted(fenced.TxnIndex, format.AbortedTxn{ProducerID: 7, FirstOffset: 20, LastOffset: 40, LastStableOffset: 41})
 	live.TxnIndex = kafkabytes.AppendAborted(live.TxnIndex, format.AbortedTxn{ProducerID: 8, FirstOffset: 10, LastOffset: 30, LastStableOffset: 31})
 	fenced.Meta.TxnIndexEmpty, live.Meta.TxnIndexEmpty = false, false

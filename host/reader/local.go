@@ -112,12 +112,16 @@ func (r *Reader) pointLocal(rd *read, span locallog.Span, n int64) (took int64, 
 		return 0, false, nil
 	}
 	acc, legacy := rd.acc, false
+	acc.txns = acc.txns.clone()
 	var disorder error
 	before, last := acc, span.First // of the batch that was taken last
 	err = span.Headers(span.Pos+n, func(h *format.BatchHeader) bool {
 		legacy = h.Magic < 2
 		if r.policy.Verify {
 			disorder = rd.misplaced(h, math.MaxInt64)
+		}
+		if !legacy && disorder == nil && r.tracks(rd, h) {
+			disorder = acc.txns.saw(h, markerOf(span.Segment, h, span.Pos+took))
 		}
 		if legacy || disorder != nil {
 			return true
@@ -130,6 +134,7 @@ func (r *Reader) pointLocal(rd *read, span locallog.Span, n int64) (took int64, 
 	if err != nil && took > 0 && r.policy.Verify { // the length of the batch before may be what is wrong
 		if bad := span.Segment.Verify(&last, span.Pos+took-last.Size()); bad != nil {
 			acc, took, err = before, took-last.Size(), bad
+			acc.txns = r.tracked(rd, &span, took)
 		}
 	}
 	switch {
@@ -150,9 +155,25 @@ func (r *Reader) pointLocal(rd *read, span locallog.Span, n int64) (took int64, 
 		acc.local, acc.pos = &span, span.Pos
 	}
 	acc.point(span.Segment, span.Pos, took)
-	acc.wentLocal = true
+	acc.wentLocal, acc.tail = true, tail{span.Segment, span.Pos + took}
 	rd.acc = acc
 	return took, true, nil
+}
+
+// tracked is what the batches tell of transactions that lie in the first bytes of a span, behind what the answer has.
+func (r *Reader) tracked(rd *read, span *locallog.Span, bytes int64) transactions {
+	t, pos := rd.acc.txns.clone(), span.Pos
+	if bytes == 0 {
+		return t
+	}
+	span.Headers(span.Pos+bytes, func(h *format.BatchHeader) bool { // they were read before without an error
+		if r.tracks(rd, h) && t.saw(h, markerOf(span.Segment, h, pos)) != nil {
+			return true
+		}
+		pos += h.Size()
+		return false
+	})
+	return t
 }
 
 // copyLocal reads n bytes of a span behind what the answer has, and keeps what the policy lets through.
@@ -173,7 +194,9 @@ func (r *Reader) copyLocal(ctx context.Context, rd *read, span locallog.Span, n 
 	}
 	took, err := r.acceptLocal(rd, &span, b)
 	rd.acc.n += took
-	rd.acc.wentLocal = rd.acc.wentLocal || took > 0
+	if took > 0 {
+		rd.acc.wentLocal, rd.acc.tail = true, tail{span.Segment, span.Pos + took}
+	}
 	if err != nil && took == 0 {
 		return 0, abi.E("read", fmt.Sprintf("%s at byte %d", span.Segment.Path(), span.Pos), abi.KindOf(err), err)
 	}

@@ -117,6 +117,11 @@ func newReader(t testing.TB, policy Policy, store *memrsm.Store, parts ...*Parti
 	return r
 }
 
+// txn is a batch of a transaction.
+func txn(base, last, producer int64) batch {
+	return batch{Base: base, Last: last, Attributes: kafkabytes.Transactional, ProducerID: producer}
+}
+
 func ask(topic string, offset, maxBytes int64) FetchPartition {
 	return FetchPartition{Topic: topic, Offset: offset, MaxBytes: maxBytes, CurrentLeaderEpoch: epoch.Undefined, LastFetchedEpoch: epoch.Undefined}
 }
@@ -583,41 +588,31 @@ func TestM4BreachingFetchMaxBytes(t *testing.T) {
 	want(t, "a negative one", one(t, r, ask("a", 0, -1)), None, "[]")
 }
 
-// TestAborted: a transaction that ends in a later segment counts; the index is asked for where it may be there.
+// TestAborted: a transaction that ends in a later segment counts.
 func TestAborted(t *testing.T) {
-	const txn = kafkabytes.Transactional
-	a := kafkabytes.NewSegment(t, id("a"), 1, batch{Base: 0, Last: 9, Size: 200, Attributes: txn, ProducerID: 7}, batch{Base: 10, Last: 19, Size: 200, Attributes: txn, ProducerID: 8})
+	a := kafkabytes.NewSegment(t, id("a"), 1, txn(0, 9, 7), txn(10, 19, 8))
 	b := tens(t, 2, 20, 2, 200)
-	c := tens(t, 3, 40, 2, 200)
+	c := kafkabytes.NewSegment(t, id("a"), 3, batch{Base: 40, Last: 44}, kafkabytes.Marker(45, 7, false), kafkabytes.Marker(46, 8, false), batch{Base: 50, Last: 59})
 	c.Meta.TxnIndexEmpty = false
 	c.TxnIndex = kafkabytes.AppendAborted(nil, format.AbortedTxn{ProducerID: 7, FirstOffset: 0, LastOffset: 45, LastStableOffset: 10})
 	c.TxnIndex = kafkabytes.AppendAborted(c.TxnIndex, format.AbortedTxn{ProducerID: 8, FirstOffset: 10, LastOffset: 46, LastStableOffset: 47})
+	one, both := int64(len(a.Log))/2, int64(len(a.Log))
 	for _, flagged := range []bool{true, false} {
 		b.Meta.TxnIndexEmpty = flagged // false: not known, and the store has none
 		store := memrsm.New(memrsm.Stream, a, b, c)
 		r := newReader(t, Better, store, remotePartition(t, a, b, c))
-		got := committed(t, r, ask("a", 0, 200))
+		got := committed(t, r, ask("a", 0, one))
 		if want := []AbortedTransaction{{7, 0}}; !slices.Equal(got.Aborted, want) {
 			t.Errorf("flagged %v: aborted %v, want %v", flagged, got.Aborted, want)
 		}
-		got = committed(t, r, ask("a", 0, 400))
+		got = committed(t, r, ask("a", 0, both))
 		if want := []AbortedTransaction{{7, 0}, {8, 10}}; !slices.Equal(got.Aborted, want) {
 			t.Errorf("flagged %v: aborted %v, want %v", flagged, got.Aborted, want)
 		}
 		if got := committed(t, r, ask("a", 50, 200)); got.Aborted == nil || len(got.Aborted) != 0 {
 			t.Errorf("behind the markers: %v", got.Aborted)
 		}
-		asked := slices.ContainsFunc(store.Calls(), func(c memrsm.Call) bool {
-			return c.Segment == b.Meta.SegmentID && c.Index == abi.TransactionIndex
-		})
-		if asked == flagged {
-			t.Errorf("flagged %v: the index was asked for: %v", flagged, asked)
-		}
 	}
-	c.TxnIndex = c.TxnIndex[:60] // cut: one of two would be missing
-	r := newReader(t, Better, memrsm.New(memrsm.Inline, a, b, c), remotePartition(t, a, b, c))
-	want(t, "a cut transaction index", committed(t, r, ask("a", 0, 400)), CorruptMessage, "[]")
-	want(t, "which read_uncommitted does not need", one(t, r, ask("a", 0, 400)), None, "[0 10]")
 }
 
 // TestQueueFull: two read and one waits; a fourth is delayed until its deadline, and gets its turn when one ends.

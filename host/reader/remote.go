@@ -244,6 +244,7 @@ func (r *Reader) readObject(ctx context.Context, rd *read, seg piece, offset int
 	if n > 0 {
 		rd.acc.segs = append(rd.acc.segs, seg)
 		rd.acc.remote += n
+		rd.acc.tail = tail{pos: at + n}
 	}
 	if err == nil {
 		err = failed // what came before is good
@@ -266,6 +267,7 @@ func (rd *read) fits(size int64) bool {
 func (r *Reader) take(ctx context.Context, rd *read, w *window, room int64, seg piece) (int64, error) {
 	m := rd.tr.Mark()
 	before := rd.acc
+	before.txns = rd.acc.txns.clone()
 	rd.acc.codecs = 0
 	n, err := r.accept(rd, w.buf.B[:w.n], room, &seg)
 	if rd.acc.buf == nil {
@@ -311,6 +313,11 @@ func (r *Reader) accept(rd *read, b []byte, room int64, seg *piece) (int64, erro
 		}
 		if seg != nil && r.policy.Lineage && h.BaseOffset >= min(seg.until, rd.remoteEnd()) {
 			break
+		}
+		if r.tracks(rd, h) {
+			if err := rd.acc.txns.saw(h, func() ([]byte, error) { return w.Bytes(), nil }); err != nil {
+				return n, err
+			}
 		}
 		rd.acc.saw(h)
 		n += size

@@ -209,24 +209,36 @@ func traceLocal(rd *read, m trace.Mark, span locallog.Span, n int64) {
 		"%d-%d, from %s at %d", span.First.BaseOffset, rd.acc.next-1, file, span.Pos)
 }
 
-func traceAborted(rd *read, m trace.Mark, from, upper int64, looked int) {
+func traceAborted(rd *read, m trace.Mark, from, upper int64, looked int, behind int64) {
 	if !rd.tr.On() {
 		rd.tr.Brief(m, "aborted", "", int64(len(rd.out.Aborted)))
 		return
 	}
 	var where []string
-	switch {
-	case looked > 0:
-		where = append(where, plural(looked, "remote index"))
-	case rd.acc.seg != nil:
-		where = append(where, "what is known of the segments")
+	if behind >= 0 {
+		where = append(where, "the markers in the answer")
 	}
-	if rd.acc.wentLocal {
+	if behind > 0 {
+		where = append(where, trace.Bytes(behind)+" behind it")
+	}
+	if looked > 0 {
+		where = append(where, plural(looked, "remote index"))
+	}
+	if rd.acc.wentLocal || len(where) == 0 {
 		where = append(where, "the local indexes")
 	}
-	detail := fmt.Sprintf("with a marker at or after %d and a begin before %d, from %s", from, upper, strings.Join(where, " and "))
+	detail := fmt.Sprintf("with a marker at or after %d and a begin before %d, from %s", from, upper, enumerated(where))
 	rd.tr.Add(m, "aborted", fmt.Sprint(len(rd.out.Aborted)), []trace.Attr{trace.A("aborted", len(rd.out.Aborted)),
-		trace.A("remoteIndexes", looked)}, "%s", detail)
+		trace.A("remoteIndexes", looked), trace.A("bytesBehind", behind)}, "%s", detail)
+}
+
+// enumerated is words as a sentence lists them.
+func enumerated(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
 func (r *Reader) traceAnswer(rd *read) {

@@ -111,6 +111,7 @@ func allowed(from, to format.SegmentState) bool {
 // putLocked takes a record into the lists that its state has a place in.
 func (p *Partition) putLocked(r *record) {
 	p.segments[r.id] = r
+	p.tellsTxns = p.tellsTxns || r.txnEmpty
 	p.order.insert(r.whole())
 	for i := range r.parts() {
 		n, x := r.part(i)

@@ -26,6 +26,9 @@ type Partition struct {
 	version  int64 // of events that were applied
 
 	deletedTo int64 // one past the last offset of what was finished and then deleted
+	tellsTxns bool  // a segment was said to have an empty transaction index
+
+	reach reach
 }
 
 const notDeleted format.PartitionDeleteState = -1

@@ -30,6 +30,12 @@ type Batch struct {
 	Attributes int16
 	ProducerID int64
 	Timestamp  int64 // of its records, in ms; 0: 1000
+	Commit     bool  // of a control batch: a commit marker; else it is an abort marker
+}
+
+// Marker is the batch that ends a transaction of a producer.
+func Marker(offset, producer int64, commit bool) Batch {
+	return Batch{Base: offset, Last: offset, Attributes: Transactional | Control, ProducerID: producer, Commit: commit}
 }
 
 // timestamp is that of all records of the batch.
@@ -63,7 +69,11 @@ func (b Batch) encode(t testing.TB, value []byte) []byte {
 	t.Helper()
 	h := format.BatchHeader{BaseOffset: b.Base, LastOffset: b.Last, LeaderEpoch: b.Epoch, Attributes: b.Attributes,
 		ProducerID: b.ProducerID, BaseTimestamp: b.timestamp(), MaxTimestamp: b.timestamp(), BaseSequence: -1}
-	recs := []format.Record{{Offset: b.Base, Timestamp: b.timestamp(), Key: []byte{0, 0, 0, 0}, Value: value}}
+	key := []byte{0, 0, 0, byte(format.ControlAbort)}
+	if b.Commit {
+		key[3] = byte(format.ControlCommit)
+	}
+	recs := []format.Record{{Offset: b.Base, Timestamp: b.timestamp(), Key: key, Value: value}}
 	if b.Last > b.Base {
 		recs = append(recs, format.Record{Offset: b.Last, Timestamp: b.timestamp(), Value: []byte("last")})
 	}

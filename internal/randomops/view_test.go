@@ -112,9 +112,16 @@ func (v *view) excused(offset int64, iso locality.Isolation) string {
 			return "a transaction index is damaged or gone"
 		case u.damage != aborts && u.holds(offset, first):
 			return "an object is damaged or gone"
+		case iso == locality.ReadCommitted && u.end() >= offset && v.untold(offset):
+			return "where the metadata does not tell empty transaction indexes, the data decides, and an object of it is damaged or gone"
 		}
 	}
 	return ""
+}
+
+// untold reports a segment at or behind offset of which only the data says that nothing was aborted.
+func (v *view) untold(offset int64) bool {
+	return slices.ContainsFunc(v.segs, func(u *upload) bool { return u.end() >= offset && !u.Meta.TxnIndexEmpty && len(u.TxnIndex) == 0 })
 }
 
 // whole reports that nothing the view has is damaged.
