@@ -170,9 +170,9 @@ func (l *Log) compacted(i int, cleaned bool) (bool, error) {
 // indexedBehind reports an entry of the index on disk that leads behind the segment's file, to a batch at or above end: the cleaner
 // makes the index anew with the segment that it writes.
 func (s *Segment) indexedBehind(end int64) (bool, error) {
-	b, err := s.readBeside(".index")
+	b, err := readAll("open segment", s.beside(".index"), maxSmall)
 	if err != nil {
-		return false, ignoreCorrupt(err)
+		return false, nil // one that can't be read tells nothing, and is made anew
 	}
 	x := format.OffsetIndex(b)
 	if x.Check(s.Base) != nil || x.Len() == 0 {
