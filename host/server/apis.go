@@ -109,7 +109,7 @@ func newAPIs(groups map[int16]coordinator.Range) map[int16]*api {
 		kmsg.ListPartitionReassignments:   on(0, listPartitionReassignments),
 		kmsg.AlterPartitionAssignments:    plain(0, alterPartitionAssignments),
 		kmsg.AlterReplicaLogDirs:          plain(0, alterReplicaLogDirs),
-		kmsg.ElectLeaders:                 plain(0, electLeaders),
+		kmsg.ElectLeaders:                 on(0, electLeaders),
 		kmsg.UpdateFeatures:               plain(0, updateFeatures),
 		kmsg.UnregisterBroker:             plain(0, unregisterBroker),
 		kmsg.ListConfigResources:          on(0, listConfigResources),

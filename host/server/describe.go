@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -13,8 +14,10 @@ import (
 	"github.com/rsmhost/rsmhost/host/format"
 )
 
-// describeConfigs tells a topic's tiering and the broker's settings, all of which can only be read.
-func describeConfigs(_ context.Context, c *conn, req *request, q *kmsg.DescribeConfigsRequest) (*kmsg.DescribeConfigsResponse, error) {
+// describeConfigs tells what is known of topics' settings, and the broker's. None of them can be changed here.
+func describeConfigs(ctx context.Context, c *conn, req *request, q *kmsg.DescribeConfigsRequest) (*kmsg.DescribeConfigsResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, settingsWait)
+	defer cancel()
 	resp, may := kmsg.NewPtrDescribeConfigsResponse(), c.may(req)
 	type resource struct {
 		kind kmsg.ConfigResourceType
@@ -30,20 +33,18 @@ func describeConfigs(_ context.Context, c *conn, req *request, q *kmsg.DescribeC
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
 		out.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}
-		values, source, err := may.configs(&r)
+		settings, source, err := may.configs(ctx, &r)
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = err.code, &err.text
 		}
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			if r.ConfigNames != nil && !slices.Contains(r.ConfigNames, name) {
+		for i := range settings {
+			of := &settings[i]
+			if r.ConfigNames != nil && !slices.Contains(r.ConfigNames, of.name) {
 				continue
 			}
 			one := kmsg.NewDescribeConfigsResponseResourceConfig()
-			one.Name, one.Value, one.ReadOnly, one.Source = name, kmsg.StringPtr(values[name]), true, source
-			one.ConfigType = kmsg.ConfigTypeString
-			if _, err := strconv.ParseBool(values[name]); err == nil && source == kmsg.ConfigSourceDynamicTopicConfig {
-				one.ConfigType = kmsg.ConfigTypeBoolean
-			}
+			one.Name, one.Value, one.Source = of.name, &of.value, source
+			one.ReadOnly, one.ConfigType = of.fixed, of.kind // what is read-only is not copied to another cluster
 			out.Configs = append(out.Configs, one)
 		}
 		resp.Resources = append(resp.Resources, out)
@@ -57,7 +58,8 @@ type refusal struct {
 	text string
 }
 
-func (m may) configs(r *kmsg.DescribeConfigsRequestResource) (map[string]string, kmsg.ConfigSource, *refusal) {
+// configs are the settings of a topic or of the broker, by name.
+func (m may) configs(ctx context.Context, r *kmsg.DescribeConfigsRequestResource) ([]setting, kmsg.ConfigSource, *refusal) {
 	s := m.c.s
 	switch r.ResourceType {
 	case kmsg.ConfigResourceTypeTopic:
@@ -71,11 +73,9 @@ func (m may) configs(r *kmsg.DescribeConfigsRequestResource) (map[string]string,
 		if t == nil {
 			return nil, 0, &refusal{unknownTopicOrPartition, "there is no such topic"}
 		}
-		tiered := false
-		for _, p := range t.Partitions {
-			tiered = tiered || p.Remote != nil
-		}
-		return map[string]string{"remote.storage.enable": strconv.FormatBool(tiered)}, kmsg.ConfigSourceDynamicTopicConfig, nil
+		out := slices.Clone(s.settings(ctx, t))
+		slices.SortFunc(out, func(a, b setting) int { return cmp.Compare(a.name, b.name) })
+		return out, kmsg.ConfigSourceDynamicTopicConfig, nil
 	case kmsg.ConfigResourceTypeBroker:
 		if !m.cluster() {
 			return nil, 0, &refusal{clusterAuthorizationFailed, "no rule allows to describe the cluster"}
@@ -83,7 +83,12 @@ func (m may) configs(r *kmsg.DescribeConfigsRequestResource) (map[string]string,
 		if r.ResourceName != "" && r.ResourceName != strconv.Itoa(int(s.node)) {
 			return nil, 0, &refusal{invalidRequest, fmt.Sprintf("this is broker %d", s.node)}
 		}
-		return s.live.Load().Settings, kmsg.ConfigSourceStaticBrokerConfig, nil
+		var out []setting
+		values := s.live.Load().Settings
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			out = append(out, setting{name, values[name], kmsg.ConfigTypeString, true})
+		}
+		return out, kmsg.ConfigSourceStaticBrokerConfig, nil
 	}
 	return nil, 0, &refusal{invalidRequest, "topics and the broker have a configuration here"}
 }

@@ -93,6 +93,12 @@ func (c *conn) answerBytes(req *request) int64 {
 		}
 	case *kmsg.MetadataRequest:
 		n = c.s.metadataBytes(q)
+	case *kmsg.ElectLeadersRequest:
+		if q.Topics == nil {
+			n = c.s.metadataBytes(&kmsg.MetadataRequest{})
+		}
+	case *kmsg.ListConfigResourcesRequest:
+		n = c.s.metadataBytes(&kmsg.MetadataRequest{})
 	case *kmsg.DescribeTopicPartitionsRequest:
 		n = req.weight + c.s.describedBytes(q)
 	case *kmsg.OffsetFetchRequest:

@@ -34,19 +34,27 @@ func deleteACLs(_ context.Context, c *conn, req *request, q *kmsg.DeleteACLsRequ
 	return resp, nil
 }
 
-func electLeaders(q *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
+// electLeaders names each partition, also where all are meant: nothing else has room for a sentence.
+func electLeaders(_ context.Context, c *conn, req *request, q *kmsg.ElectLeadersRequest) (*kmsg.ElectLeadersResponse, error) {
 	resp := kmsg.NewPtrElectLeadersResponse()
-	if q.Topics == nil {
-		resp.ErrorCode = policyViolation
+	topics := q.Topics
+	if topics == nil {
+		for _, t := range c.may(req).topics(c.s.topics()) {
+			one := kmsg.ElectLeadersRequestTopic{Topic: t.Name}
+			for _, p := range t.Partitions {
+				one.Partitions = append(one.Partitions, p.ID.Partition)
+			}
+			topics = append(topics, one)
+		}
 	}
-	for _, t := range q.Topics {
+	for _, t := range topics {
 		out := kmsg.ElectLeadersResponseTopic{Topic: t.Topic}
 		for _, p := range t.Partitions {
 			out.Partitions = append(out.Partitions, kmsg.ElectLeadersResponseTopicPartition{Partition: p, ErrorCode: policyViolation, ErrorMessage: kmsg.StringPtr(readOnly)})
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
-	return resp
+	return resp, nil
 }
 
 func alterReplicaLogDirs(q *kmsg.AlterReplicaLogDirsRequest) *kmsg.AlterReplicaLogDirsResponse {

@@ -118,6 +118,8 @@ type Server struct {
 	denied   denials
 	mishaps  mishaps
 
+	topicSettings topicSettings
+
 	draining chan struct{}      // closed: no new request is read, and nothing is waited for
 	ctx      context.Context    // of all requests
 	cancel   context.CancelFunc // ends what runs
