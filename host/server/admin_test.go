@@ -211,6 +211,44 @@ func TestIdempotentProducerFailsOnce(t *testing.T) {
 	}
 }
 
+// TestProducersOfMissingTopicsFailAtOnce: a client that asked for a producer id, on whichever connection, is told that it may not make the topic; others wait for it.
+func TestProducersOfMissingTopicsFailAtOnce(t *testing.T) {
+	v := serve(t, local, Options{})
+	w := v.dial(t)
+	name := "made-by-nobody"
+	code := func(make bool) int16 {
+		q := &kmsg.MetadataRequest{Topics: []kmsg.MetadataRequestTopic{{Topic: &name}}, AllowAutoTopicCreation: make}
+		return ask[*kmsg.MetadataResponse](w, q, 12).Topics[0].ErrorCode
+	}
+	if got := code(true); got != unknownTopicOrPartition {
+		t.Errorf("a consumer hears %d", got)
+	}
+	ask[*kmsg.InitProducerIDResponse](v.dial(t), kmsg.NewPtrInitProducerIDRequest(), 5)
+	if got := code(true); got != topicAuthorizationFailed {
+		t.Errorf("a producer hears %d", got)
+	}
+	if got := code(false); got != unknownTopicOrPartition {
+		t.Errorf("one that makes no topics hears %d", got)
+	}
+}
+
+// TestProducersAreBounded: those that asked nothing for long make room, and no others.
+func TestProducersAreBounded(t *testing.T) {
+	var p producers
+	now := time.Now()
+	who := func(i int) producer { return producer{"somebody", fmt.Sprint(i)} }
+	for i := range producersMax + 1 {
+		p.add(who(i), now)
+	}
+	if p.has(who(producersMax), now) || !p.has(who(0), now.Add(producerTime)) {
+		t.Error("one above the bound is known, or one below is not")
+	}
+	now = now.Add(producerTime + 1)
+	if p.add(who(producersMax), now); !p.has(who(producersMax), now) || !p.has(who(0), now) || p.has(who(1), now) {
+		t.Error("those that asked nothing for long make no room")
+	}
+}
+
 // TestAttemptsToWriteAreSlowedDown: some come at once, and then one in a pause.
 func TestAttemptsToWriteAreSlowedDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -25,12 +26,21 @@ func metadata(_ context.Context, c *conn, req *request, q *kmsg.MetadataRequest)
 	}
 	resp.Topics = may.described(q)
 	for i := range resp.Topics {
-		if t := &resp.Topics[i]; q.IncludeTopicAuthorizedOperations && t.ErrorCode == 0 {
+		t := &resp.Topics[i]
+		switch {
+		case q.IncludeTopicAuthorizedOperations && t.ErrorCode == 0:
 			t.AuthorizedOperations = may.topicOperations(*t.Topic)
+		case t.ErrorCode == unknownTopicOrPartition && q.AllowAutoTopicCreation && c.s.producers.has(c.producer(req), time.Now()):
+			t.ErrorCode = topicAuthorizationFailed
 		}
 	}
 	return resp, nil
 }
+
+// A producer that asks for a topic which is not there, and would have it made, is told that it may not make it, as by a broker whose
+// rules deny that. Of a topic that is unknown it would ask again until max.block.ms is over, a minute for each record: MirrorMaker 2,
+// which writes down how far it is in a topic of its own beside the one that it copies, copied nothing. Consumers wait for a topic
+// that comes later.
 
 // described are the topics of a request, or all that the client may see.
 func (m may) described(q *kmsg.MetadataRequest) []kmsg.MetadataResponseTopic {

@@ -32,14 +32,15 @@ func produce(ctx context.Context, c *conn, _ *request, q *kmsg.ProduceRequest) (
 // initProducerID gives out a producer id that is never used: an idempotent producer, which today's are if nobody says otherwise,
 // asks for one before it sends anything, and asks again without a pause where it is refused. Its records are refused instead,
 // once each. A transactional one is refused here too, after which it ends.
-func initProducerID(ctx context.Context, c *conn, _ *request, q *kmsg.InitProducerIDRequest) (*kmsg.InitProducerIDResponse, error) {
+func initProducerID(ctx context.Context, c *conn, req *request, q *kmsg.InitProducerIDRequest) (*kmsg.InitProducerIDResponse, error) {
 	c.writes.wait(ctx, c.s.draining)
 	resp := kmsg.NewPtrInitProducerIDResponse()
 	if q.TransactionalID != nil {
 		resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = transactionalIDDenied, -1, -1
 		return resp, nil
 	}
-	resp.ProducerID, resp.ProducerEpoch = c.s.producers.Add(1), 0
+	c.s.producers.add(c.producer(req), time.Now())
+	resp.ProducerID, resp.ProducerEpoch = c.s.producerID.Add(1), 0
 	return resp, nil
 }
 

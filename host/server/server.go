@@ -119,6 +119,7 @@ type Server struct {
 	mishaps  mishaps
 
 	topicSettings topicSettings
+	producers     producers
 
 	draining chan struct{}      // closed: no new request is read, and nothing is waited for
 	ctx      context.Context    // of all requests
@@ -131,9 +132,9 @@ type Server struct {
 	perIP     map[string]int // connections
 	stopped   bool
 
-	lastConn  atomic.Int64
-	producers atomic.Int64 // the producer id that was given out last
-	waits     atomic.Int64 // requests that wait for data now
+	lastConn   atomic.Int64
+	producerID atomic.Int64 // the producer id that was given out last
+	waits      atomic.Int64 // requests that wait for data now
 }
 
 type hostPort struct {
@@ -167,8 +168,8 @@ func New(o Options) (*Server, error) {
 	s.Adjust(Live{o.Settings, o.MaxFetchBytes, o.MaxConnections, o.MaxConnectionsPerIP})
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.again = time.AfterFunc(time.Hour, func() { s.shed(0) })
-	s.producers.Store(rand.Int64N(1 << 62)) // no two servers give out the same
-	s.again.Stop()                          // until somebody waits for memory
+	s.producerID.Store(rand.Int64N(1 << 62)) // no two servers give out the same
+	s.again.Stop()                           // until somebody waits for memory
 	o.Host.OnMemoryShortage(s.shed)
 	return s, nil
 }
