@@ -2,8 +2,11 @@ package metrics
 
 import (
 	"net/http"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -32,9 +35,9 @@ func New(h *host.Host, s *server.Server, version string) *Metrics {
 	return m
 }
 
-// Handler answers scrapes.
+// Handler answers scrapes, also where one metric can't be told: all others are.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
 // Gatherer gives what a scrape has.
@@ -114,10 +117,37 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for i := range families {
 		f := &families[i]
 		desc := f.desc()
+		seen := map[string]bool{}
 		for _, x := range f.get(s) {
+			x.labels = distinct(seen, x.labels)
 			ch <- f.metric(desc, x)
 		}
 	}
+}
+
+// distinct gives labels as a scrape can have them, and as no other series of the family has them: names come from clients and from
+// metadata, and a scrape with one that is no text, or with one twice, would be none.
+func distinct(seen map[string]bool, labels []string) []string {
+	out := make([]string, len(labels))
+	for i, l := range labels {
+		out[i] = valid(l)
+	}
+	for key := strings.Join(out, "\x00"); seen[key]; key = strings.Join(out, "\x00") {
+		out[0] += "'"
+	}
+	if len(out) > 0 {
+		seen[strings.Join(out, "\x00")] = true
+	}
+	return out
+}
+
+// valid is a label as text: bytes that are none are written as Go writes them.
+func valid(label string) string {
+	if utf8.ValidString(label) {
+		return label
+	}
+	quoted := strconv.Quote(label)
+	return quoted[1 : len(quoted)-1]
 }
 
 func (f *family) desc() *prometheus.Desc { return prometheus.NewDesc(f.name, f.help, f.labels, nil) }
