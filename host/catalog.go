@@ -73,6 +73,7 @@ type TopicPartition struct {
 
 	dir   *locallog.Dir // Local's
 	holes holesOf
+	held  *reader.HeldEnd
 
 	mu      sync.Mutex // guards what follows
 	lineage epoch.Lineage
@@ -165,6 +166,7 @@ func (c *catalog) inherit(old *catalog) {
 	for _, t := range old.all {
 		for _, was := range t.Partitions {
 			if is := c.find(t, was.ID.Partition); is != nil {
+				is.held = was.held
 				was.mu.Lock()
 				is.read, is.stable, is.toldBy = was.read, was.stable, was.toldBy
 				was.mu.Unlock()
@@ -201,7 +203,7 @@ func (c *catalog) partition(id abi.TopicIDPartition) *TopicPartition {
 	if p := t.find(id.Partition); p != nil {
 		return p
 	}
-	p := &TopicPartition{ID: id}
+	p := &TopicPartition{ID: id, held: &reader.HeldEnd{}}
 	t.Partitions, t.numbered[id.Partition] = append(t.Partitions, p), p
 	return p
 }
@@ -327,7 +329,14 @@ func (c *catalog) Find(ctx context.Context, topic string, id abi.UUID, partition
 	}
 	offsets := p.Offsets
 	offsets.LastStableOffset = stable
-	return &reader.Partition{ID: p.ID, LeaderID: c.nodeID, Offsets: offsets, Lineage: lineage, Local: p.Local, Remote: p.Remote, Holes: p.holes.holes}, reader.None, nil
+	held := p.held
+	if p.Remote == nil || offsets.LocalBase >= 0 {
+		held = nil
+	} else {
+		offsets.HighWatermark = held.Below(p.Remote, offsets.HighWatermark)
+		offsets.LastStableOffset = min(stable, offsets.HighWatermark)
+	}
+	return &reader.Partition{ID: p.ID, LeaderID: c.nodeID, Offsets: offsets, Lineage: lineage, Local: p.Local, Remote: p.Remote, Holes: p.holes.holes, Held: held}, reader.None, nil
 }
 
 func (c *catalog) topic(name string, id abi.UUID) (*Topic, reader.Code, error) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/rsmhost/rsmhost/host/epoch"
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/locality"
 	"github.com/rsmhost/rsmhost/host/reader"
@@ -78,4 +79,75 @@ func TestProducerSnapshotOfTheRemoteTier(t *testing.T) {
 		a.Snapshot = tt.snapshot
 		want(t, name, readCommitted(t, bucket(t, memrsm.New(memrsm.Inline, a), finished(a)...), 0), tt.want)
 	}
+}
+
+// TestEndOfWhatIsHeld: where compaction emptied the end of the remote tier, and there is no local one, the high watermark is behind
+// the last batch that is there, in all answers: a client that is told of more waits for it for ever, and a read of it asks the
+// store each time.
+func TestEndOfWhatIsHeld(t *testing.T) {
+	p := tp("orders", 1)
+	cut := func(number byte, end int64, batches ...kafkabytes.Batch) *segment {
+		s := kafkabytes.NewSegment(t, p, number, batches...)
+		s.Meta.EndOffset = end
+		return s
+	}
+	batch := func(base int64) kafkabytes.Batch { return kafkabytes.Batch{Base: base, Last: base + 9, Size: 100} }
+	whole := tens(t, p, 11, 0, 2, 0)
+	emptied := cut(12, 39, batch(20))
+	emptied.Meta.StartOffset, emptied.Meta.LeaderEpochs[0].StartOffset = 20, 20
+	none := cut(13, 59, batch(40))
+	none.Log, none.OffsetIndex, none.Meta.SizeBytes = nil, nil, 0
+	for name, tt := range map[string]struct {
+		segs []*segment
+		end  int64
+	}{
+		"whole":                     {[]*segment{whole}, 20},
+		"the end is emptied":        {[]*segment{whole, emptied}, 30},
+		"the last segment is empty": {[]*segment{whole, emptied, none}, 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := memrsm.New(memrsm.Inline, tt.segs...)
+			h := bucket(t, store, finished(tt.segs...)...)
+			req := &reader.ListOffsetsRequest{Version: 7, ReplicaID: locality.Consumer,
+				Partitions: []reader.ListOffsetsPartition{{Topic: "orders", Timestamp: reader.Latest, CurrentLeaderEpoch: epoch.Undefined}}}
+			for _, iso := range []locality.Isolation{locality.ReadUncommitted, locality.ReadCommitted} {
+				req.Isolation = iso
+				if got := h.ListOffsets(t.Context(), req)[0]; got.Offset != tt.end {
+					t.Errorf("%s: the latest offset is %d, %v, want %d", iso, got.Offset, got.Err, tt.end)
+				}
+			}
+			want(t, "the last batch", read(t, h, from("orders", tt.end-10)), fmt.Sprintf("NONE [%d]", tt.end-10))
+			asked := len(store.Calls())
+			for range 3 {
+				want(t, "the end", read(t, h, from("orders", tt.end)), "NONE []")
+			}
+			want(t, "what was committed up to the segment's end", read(t, h, from("orders", tt.segs[len(tt.segs)-1].Meta.EndOffset+1)), "NONE []")
+			if len(store.Calls()) != asked {
+				t.Errorf("idle reads asked the store %d times", len(store.Calls())-asked)
+			}
+		})
+	}
+}
+
+// TestAnIdleReadLearnsTheEnd: a read that found nothing up to the log's end is the last that asks the store, until a later segment
+// comes.
+func TestAnIdleReadLearnsTheEnd(t *testing.T) {
+	p := tp("orders", 1)
+	a, b := tens(t, p, 11, 0, 2, 0), tens(t, p, 12, 40, 1, 0)
+	a.Meta.EndOffset = 39
+	store := memrsm.New(memrsm.Inline, a, b)
+	dir := t.TempDir()
+	kafkabytes.WriteMetadata(t, dir, finished(a)...)
+	h := open(t, Config{RSM: store, Metadata: "dir:" + dir})
+	want(t, "the end", readCommitted(t, h, 20), "NONE [] stable 40 aborted []")
+	asked := len(store.Calls())
+	want(t, "again", readCommitted(t, h, 20), "NONE [] stable 20 aborted []")
+	if n := len(store.Calls()) - asked; n != 0 {
+		t.Errorf("the store was asked %d times", n)
+	}
+	kafkabytes.WriteMetadata(t, dir, finished(a, b)...)
+	if err := h.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "a later segment", readCommitted(t, h, 20), "NONE [40] stable 50 aborted []")
 }

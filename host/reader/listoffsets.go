@@ -144,6 +144,13 @@ func (r *Reader) listOffset(ctx context.Context, req *ListOffsetsRequest, p *Lis
 	}
 	q := offsetQuery{r: r, part: part, client: req.ClientID, markers: req.Markers,
 		bound: part.Offsets.Bound(locality.Request{Replica: req.ReplicaID, Isolation: req.Isolation})}
+	if p.Timestamp == Latest {
+		end, err := r.heldEnd(ctx, req.ClientID, part)
+		if err != nil {
+			return fail(offsetsCode(err), err)
+		}
+		q.bound = min(q.bound, end)
+	}
 	found, err := q.find(ctx, p.Timestamp)
 	if err != nil {
 		return fail(offsetsCode(err), err)

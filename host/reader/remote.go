@@ -41,6 +41,9 @@ func (r *Reader) remote(ctx context.Context, rd *read) error {
 		}
 		at = seg.until
 		if at >= min(rd.part.Offsets.LogEnd, rd.remoteEnd()) { // the rest was compacted away, and nothing follows yet
+			if !found {
+				rd.sawNothing()
+			}
 			return nil
 		}
 		if r.policy.CrossSegments && rd.local(at) {

@@ -117,6 +117,7 @@ type Partition struct {
 	Local    *locallog.Log   // nil: no local tier
 	Remote   *rlmm.Partition // nil: no remote tier
 	Holes    []rlmm.Hole     // what no tier holds of the offsets from log start to local start, ascending
+	Held     *HeldEnd        // nil: nothing is learned
 }
 
 // HoleAt finds the hole that offset lies in.
