@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/rsmhost/rsmhost/host/epoch"
@@ -64,20 +65,42 @@ func TestRemoteTierEndsBeforeAMarker(t *testing.T) {
 	want(t, "decided", readCommitted(t, h, 0), "NONE [0 10 19 20 30 31 39] stable 40 aborted [{8 0} {7 10}]")
 }
 
-// TestProducerSnapshotOfTheRemoteTier: one that is missing is of a store that keeps none; one that is damaged is said in the
-// log, and does not make a bucket unreadable.
+// TestProducerSnapshotOfTheRemoteTier: one that is missing or damaged is no reason to take what is undecided for committed: the
+// data says what is open, from an earlier snapshot on, and a finding says so.
 func TestProducerSnapshotOfTheRemoteTier(t *testing.T) {
+	p := tp("orders", 1)
+	good := kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 10})
 	for name, tt := range map[string]struct {
-		snapshot []byte
-		want     string
+		snapshot, before []byte
+		found            string
 	}{
-		"missing": {nil, "NONE [0] stable 10 aborted []"},
-		"empty":   {kafkabytes.Snapshot(), "NONE [0] stable 10 aborted []"},
-		"damaged": {kafkabytes.Snapshot()[:5], "NONE [0] stable 10 aborted []"},
+		"good":             {kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 10}), good, ""},
+		"missing":          {nil, good, "from offset 20 on"},
+		"damaged":          {good[:5], good, "from offset 20 on"},
+		"empty":            {[]byte{}, good, "from offset 20 on"},
+		"a bit":            {append(good[:len(good)-1:len(good)-1], 11), good, "from offset 20 on"},
+		"a later one":      {kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 40}), good, "behind the segment's end"},
+		"none is there":    {nil, nil, "from offset 0 on"},
+		"none can be used": {good[:20], good[:20], "from offset 0 on"},
 	} {
-		a := tens(t, tp("orders", 1), 11, 0, 1, 0)
-		a.Snapshot = tt.snapshot
-		want(t, name, readCommitted(t, bucket(t, memrsm.New(memrsm.Inline, a), finished(a)...), 0), tt.want)
+		t.Run(name, func(t *testing.T) {
+			a := kafkabytes.NewSegment(t, p, 11, kafkabytes.Batch{Base: 0, Last: 9}, kafkabytes.Batch{Base: 10, Last: 18, Attributes: kafkabytes.Transactional, ProducerID: 7},
+				kafkabytes.Batch{Base: 19, Last: 19})
+			b := kafkabytes.NewSegment(t, p, 12, kafkabytes.Batch{Base: 20, Last: 28, Attributes: kafkabytes.Transactional, ProducerID: 8}, kafkabytes.Marker(29, 8, true))
+			a.Snapshot, b.Snapshot = tt.before, tt.snapshot
+			h := bucket(t, memrsm.New(memrsm.Inline, a, b), finished(a, b)...)
+			want(t, name, readCommitted(t, h, 0), "NONE [0] stable 10 aborted []")
+			var found string
+			for _, f := range h.Findings() {
+				found += f.String()
+				if !f.Repaired {
+					t.Errorf("not repaired: %v", f)
+				}
+			}
+			if (found == "") != (tt.found == "") || !strings.Contains(found, tt.found) {
+				t.Errorf("findings %q, want %q", found, tt.found)
+			}
+		})
 	}
 }
 

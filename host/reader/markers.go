@@ -14,6 +14,7 @@ import (
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/locallog"
+	"github.com/rsmhost/rsmhost/host/rlmm"
 )
 
 const (
@@ -139,38 +140,53 @@ const (
 // scanRemote reads on in a remote segment behind what st knows, until enough says so or limit bytes were read. read is how many
 // were. An error is of the batch that st ends before.
 func (r *Reader) scanRemote(ctx context.Context, mem memory, seg piece, st *stretch, limit int64, enough func() bool) (read int64, err error) {
+	end, began := false, st.pos
+	read, end, err = r.walkRemote(ctx, mem, seg, st.pos, func(h *format.BatchHeader, pos int64, b []byte) (bool, error) {
+		if enough() || pos-began >= limit {
+			return true, nil
+		}
+		return false, st.took(h, pos, b)
+	})
+	if end {
+		st.end, st.next = true, max(st.next, seg.until)
+	}
+	return read, err
+}
+
+// walkRemote visits the batches of a remote segment from position pos on, until visit says stop or fails. b is the bytes of a
+// small one, good by its CRC, which a marker is. end says that it came to the segment's end, or to where the lineage leaves it.
+func (r *Reader) walkRemote(ctx context.Context, mem memory, seg piece, pos int64, visit func(h *format.BatchHeader, pos int64, b []byte) (stop bool, err error)) (read int64, end bool, err error) {
 	if r.store == nil {
-		return 0, abi.Errorf("read", seg.Key(), abi.Phase, "no plugin is given to read the remote tier")
+		return 0, false, abi.Errorf("read", seg.Key(), abi.Phase, "no plugin is given to read the remote tier")
 	}
 	obj := r.log(seg.Segment)
 	defer obj.Close()
-	obj.Expect(min(st.pos+scanPiece, seg.SizeBytes))
-	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, first: scanPiece, strict: true, start: st.pos, mem: mem}
+	obj.Expect(min(pos+scanPiece, seg.SizeBytes))
+	w := &window{obj: obj, seg: seg, size: seg.SizeBytes, first: scanPiece, strict: true, start: pos, mem: mem}
 	if w.buf, err = mem.get(ctx, scanPiece); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer func() { w.buf.Release() }()
-	for began := st.pos; !enough() && st.pos-began < limit; {
-		if st.pos > w.start && st.pos+format.HeaderSizeV2 > w.start+w.n {
-			w.drop(st.pos) // the next piece begins here
+	for {
+		if pos > w.start && pos+format.HeaderSizeV2 > w.start+w.n {
+			w.drop(pos) // the next piece begins here
 		}
-		h, ok, err := w.header(ctx, st.pos)
+		h, ok, err := w.header(ctx, pos)
 		if err != nil {
-			return w.moved, err
+			return w.moved, false, err
 		}
 		if !ok || h.BaseOffset >= seg.until {
-			st.end, st.next = true, max(st.next, seg.until)
-			break
+			return w.moved, true, nil
 		}
-		b, err := w.passed(ctx, &h, st.pos)
-		if err == nil {
-			err = st.took(&h, st.pos, b)
-		}
+		b, err := w.passed(ctx, &h, pos)
 		if err != nil {
-			return w.moved, err
+			return w.moved, false, err
 		}
+		if stop, err := visit(&h, pos, b); stop || err != nil {
+			return w.moved, false, err
+		}
+		pos += h.Size()
 	}
-	return w.moved, nil
 }
 
 // passed gives the bytes of a small batch in the window, good by its CRC; nil of a large one.
@@ -214,5 +230,29 @@ func scanLocal(s *locallog.Segment, st *stretch, enough func() bool) error {
 	if errors.Is(err, io.EOF) {
 		err = abi.E("read", s.Path(), abi.Corrupt, err)
 	}
+	return err
+}
+
+// OpenTransactions takes in a remote segment: open is the first offset of each transaction that is open at its begin, by producer,
+// and at its end afterwards. All of the segment is read.
+//
+// Errors: those of the store; CORRUPT where a batch can't be read. open is of no use then.
+func (r *Reader) OpenTransactions(ctx context.Context, seg *rlmm.Segment, open map[int64]int64) error {
+	mem := memory{lease: r.buffers.Lease()}
+	_, _, err := r.walkRemote(ctx, mem, whole(seg), 0, func(h *format.BatchHeader, _ int64, b []byte) (bool, error) {
+		_, known := open[h.ProducerID]
+		switch {
+		case !h.IsTransactional():
+		case !h.IsControl() && !known:
+			open[h.ProducerID] = h.BaseOffset
+		case h.IsControl():
+			_, ends, err := format.EndOfTransaction(b)
+			if ends {
+				delete(open, h.ProducerID)
+			}
+			return false, err
+		}
+		return false, nil
+	})
 	return err
 }

@@ -92,10 +92,11 @@ type Segment struct {
 	TimeIndex   []byte
 	TxnIndex    []byte // nil: none
 	Epochs      []byte // LEADER_EPOCH index; nil: none
-	Snapshot    []byte // PRODUCER_SNAPSHOT index; nil: none
+	Snapshot    []byte // PRODUCER_SNAPSHOT index; nil: none, as no broker leaves it
 }
 
-// NewSegment writes batches into a segment whose offset and time index have an entry for each batch but the first. Its start is the
+// NewSegment writes batches into a segment whose offset and time index have an entry for each batch but the first, and whose producer
+// snapshot has what the batches leave open. Its start is the
 // first batch's base, its end the last one's last offset; both may be changed, as may all else.
 func NewSegment(t testing.TB, id abi.TopicIDPartition, number byte, batches ...Batch) *Segment {
 	t.Helper()
@@ -118,7 +119,23 @@ func NewSegment(t testing.TB, id abi.TopicIDPartition, number byte, batches ...B
 		EndOffset: batches[len(batches)-1].Last, SizeBytes: int64(len(s.Log)), MaxTimestampMs: newest, BrokerID: 1,
 		EventTimestampMs: 1000 + int64(number), LeaderEpochs: epochs, TxnIndexEmpty: true}
 	s.Epochs = format.AppendLeaderEpochs(nil, fromZero(epochs))
+	s.Snapshot = Snapshot(openAtEnd(batches)...)
 	return s
+}
+
+// openAtEnd is the transactions that batches begin and do not end.
+func openAtEnd(batches []Batch) (open []OpenTxn) {
+	for _, b := range batches {
+		i := slices.IndexFunc(open, func(o OpenTxn) bool { return o.ProducerID == b.ProducerID })
+		switch {
+		case b.Attributes&Transactional == 0:
+		case b.Attributes&Control == 0 && i < 0:
+			open = append(open, OpenTxn{b.ProducerID, b.Base})
+		case b.Attributes&Control != 0 && i >= 0:
+			open = slices.Delete(open, i, i+1)
+		}
+	}
+	return open
 }
 
 // fromZero is a lineage that reaches back to the log's begin, as those on disk and in the LEADER_EPOCH index do.
