@@ -75,12 +75,8 @@ func (a *Delivery) Delivers(h *format.BatchHeader, batch []byte) (bool, error) {
 
 // marker ends a producer's aborted transaction. A commit does not: the protocol's list holds aborted ones alone.
 func (a *Delivery) marker(h *format.BatchHeader, batch []byte) error {
-	recs, err := format.Records(batch, 0)
-	if err != nil || len(recs) == 0 { // emptied by compaction
-		return err
-	}
-	t, err := format.ControlRecord(recs[0].Key)
-	if err == nil && t == format.ControlAbort {
+	t, ok, err := format.ControlOf(batch)
+	if ok && t == format.ControlAbort {
 		delete(a.open, h.ProducerID)
 	}
 	return err

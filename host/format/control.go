@@ -36,12 +36,30 @@ func ControlRecord(key []byte) (ControlType, error) {
 
 // EndOfTransaction reads the marker of a control batch, b, whole: whether it ends a transaction, and whether by aborting it.
 // Compaction empties the marker of a transaction that it has nothing to say of any more: that ends it as a commit does. Control
-// records of other kinds end none. Errors: those of Records and ControlRecord.
+// records of other kinds end none. Errors: those of ControlOf.
 func EndOfTransaction(b []byte) (abort, ends bool, err error) {
-	recs, err := Records(b, 0)
-	if err != nil || len(recs) == 0 {
+	t, ok, err := ControlOf(b)
+	if err != nil || !ok {
 		return false, err == nil, err
 	}
+	return t == ControlAbort, t == ControlAbort || t == ControlCommit, nil
+}
+
+// ControlOf reads the type of a control batch, the one at the start of b. It reports false for one that compaction emptied.
+// Kafka compresses none, and one that is compressed is CORRUPT: nothing is inflated for it. Other errors: those of Records and
+// ControlRecord.
+func ControlOf(b []byte) (ControlType, bool, error) {
+	h, err := ParseBatchHeader(b)
+	if err != nil {
+		return 0, false, cutBatch(err, len(b))
+	}
+	if h.Codec() != CodecNone && h.Count != 0 {
+		return 0, false, corrupt(h.name(), "a control batch that is compressed with %s", h.Codec())
+	}
+	recs, err := Records(b, 0)
+	if err != nil || len(recs) == 0 {
+		return 0, false, err
+	}
 	t, err := ControlRecord(recs[0].Key)
-	return t == ControlAbort, err == nil && (t == ControlAbort || t == ControlCommit), err
+	return t, err == nil, err
 }

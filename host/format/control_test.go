@@ -47,3 +47,25 @@ func TestControlBatch(t *testing.T) {
 		t.Errorf("%v, %v", typ, err)
 	}
 }
+
+// TestControlOf: a marker tells its type, one that compaction emptied has none, and one that is compressed is not inflated.
+func TestControlOf(t *testing.T) {
+	h := plainHeader(20)
+	h.Attributes = attrTransactional | attrControl
+	abort := newBatch(t, h, []Record{{Offset: 20, Key: []byte{0, 0, 0, 0}, Value: []byte{0, 0}}})
+	if typ, ok, err := ControlOf(abort); typ != ControlAbort || !ok || err != nil {
+		t.Error(typ, ok, err)
+	}
+	if _, ok, err := ControlOf(newBatch(t, h, nil)); ok || err != nil {
+		t.Error("emptied:", ok, err)
+	}
+	for _, p := range packings[1:] {
+		_, ok, err := ControlOf(recompress(t, abort, p))
+		if wantKind(t, err, abi.Corrupt, "compressed with "+p.codec.String(), "20-20"); ok {
+			t.Error(p.name, "has a type")
+		}
+	}
+	if _, _, err := ControlOf(abort[:30]); err == nil {
+		t.Error("a header that is cut: no error")
+	}
+}

@@ -42,12 +42,8 @@ func isAbort(b *Batch) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	recs, err := format.Records(bytes, 0)
-	if err != nil || len(recs) == 0 { // emptied by compaction
-		return false, err
-	}
-	t, err := format.ControlRecord(recs[0].Key)
-	return t == format.ControlAbort, err
+	t, ok, err := format.ControlOf(bytes)
+	return ok && t == format.ControlAbort, err
 }
 
 // producersAtEnd are the transactions that are open at the log's end: from the newest producer snapshot, and the batches

@@ -30,7 +30,7 @@ func fetch(ctx context.Context, c *conn, req *request, q *kmsg.FetchRequest) (*f
 	if sess != nil {
 		resp.SessionID = sess.ID()
 	}
-	f := &fetching{c: c, req: req, q: q, parts: parts}
+	f := &fetching{c: c, req: req, q: q, parts: parts, left: reframeMost}
 	data := f.run(ctx)
 	req.after = data.Release
 	c.s.counts.fetched(req, data)
@@ -51,6 +51,7 @@ type fetching struct {
 	req   *request
 	q     *kmsg.FetchRequest
 	parts []fetchsession.Partition
+	left  int64 // of what its records may be inflated to
 }
 
 // ask is the request for the reader.
@@ -218,7 +219,7 @@ func (f *fetching) records(p *reader.PartitionData) (body, error) {
 	if f.req.version < reframedSince || f.c.s.o.KafkaExact {
 		return out, nil
 	}
-	b, err := reframe(p.Records)
+	b, err := reframe(p.Records, &f.left)
 	if err != nil {
 		return body{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,7 +150,8 @@ func records(t *testing.T, b []byte) (out []format.Record, magics []int8) {
 // TestReframe: the same records, in batches of magic 2.
 func TestReframe(t *testing.T) {
 	log := legacyLog(t)
-	got, err := reframe(log)
+	left := int64(reframeMost)
+	got, err := reframe(log, &left)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +168,7 @@ func TestReframe(t *testing.T) {
 	if diff := cmp.Diff([]int8{2, 2, 2, 2}, magics); diff != "" {
 		t.Errorf("batches %v", magics)
 	}
-	if b, err := reframe(kafkabytes.Batch{Base: 9, Last: 19}.Bytes(t)); b != nil || err != nil {
+	if b, err := reframe(kafkabytes.Batch{Base: 9, Last: 19}.Bytes(t), &left); b != nil || err != nil {
 		t.Errorf("nothing of before magic 2: %v, %v", b, err)
 	}
 }
@@ -214,5 +216,29 @@ func TestLegacyBehindFiles(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestReframeIsBounded: an answer ends before what would be inflated beyond the request's bound, and the next one begins with it;
+// an entry that is too large for any request is an error that names it.
+func TestReframeIsBounded(t *testing.T) {
+	large := func(offset int64, size int) []byte {
+		return wrapper(t, 8, offset, 900, entry(1, 0, 0, 1, make([]byte, size)))
+	}
+	log := append(large(0, 20<<20), large(1, 20<<20)...)
+	left := int64(reframeMost)
+	got, err := reframe(log, &left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if recs, _ := records(t, got); len(recs) != 1 || recs[0].Offset != 0 {
+		t.Errorf("%d records", len(recs))
+	}
+	if got, err := reframe(large(1, 20<<20), &left); got == nil || len(got) != 0 || err != nil {
+		t.Errorf("with nothing left: %d bytes, %v", len(got), err)
+	}
+	left = reframeMost
+	if _, err := reframe(large(7, reframeMost+1), &left); abi.KindOf(err) != abi.Exhausted || !strings.Contains(err.Error(), "7-7") {
+		t.Errorf("too large: %v", err)
 	}
 }

@@ -1,13 +1,15 @@
 package server
 
 import (
+	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
 )
 
 // reframe gives records with those of before magic 2 in batches of magic 2, with the same offsets, timestamps, keys and
 // values; nil where there are none of them. Entries that follow each other and have their timestamps from the same clock
-// become one batch.
-func reframe(records []byte) ([]byte, error) {
+// become one batch. What is inflated for that is taken off left: an answer ends before the entry for which there is not enough,
+// and the next fetch begins with it. One that inflates to more than reframeMost by itself is an error that names it.
+func reframe(records []byte, left *int64) ([]byte, error) {
 	if !anyLegacy(records) {
 		return nil, nil
 	}
@@ -24,10 +26,14 @@ func reframe(records []byte) ([]byte, error) {
 			out = append(out, w.Bytes()...)
 			continue
 		}
-		recs, err := format.Records(w.Bytes(), 0)
+		recs, err := format.Records(w.Bytes(), max(*left, 1))
+		if abi.KindOf(err) == abi.Exhausted && *left < reframeMost {
+			return run.flush(notNil(out))
+		}
 		if err != nil {
 			return nil, err
 		}
+		*left -= inflated(recs)
 		if run.differs(h, recs) {
 			if out, err = run.flush(out); err != nil {
 				return nil, err
@@ -40,6 +46,28 @@ func reframe(records []byte) ([]byte, error) {
 	}
 	out, err := run.flush(out)
 	return append(out, w.Rest()...), err
+}
+
+// reframeMost is what one request's records may be inflated to.
+const reframeMost = 32 << 20
+
+// inflated is about what records take in memory.
+func inflated(recs []format.Record) (n int64) {
+	for i := range recs {
+		n += int64(len(recs[i].Key)+len(recs[i].Value)) + recordBytes
+	}
+	return n
+}
+
+// recordBytes is what a record takes beside its key and value.
+const recordBytes = 128
+
+// notNil is b for an answer that was written anew, be it empty.
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
 }
 
 func anyLegacy(records []byte) bool {
