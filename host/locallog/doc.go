@@ -9,6 +9,9 @@
 //
 // # Errors
 //
-// *abi.Error: NOT_FOUND and DENIED for what can't be opened, CORRUPT for bytes that are not Kafka's, each with the path.
-// What a broker would repair on start (a torn tail, a broken index) is no error: the Log names it in Findings.
+// *abi.Error: NOT_FOUND and DENIED for what can't be opened, CORRUPT for bytes that are not Kafka's, each with the path; UNAVAILABLE
+// with ErrHole for offsets that are missing.
+// What a broker would repair on start (a torn tail, a broken index) is no error, and neither is what is lost and can be told by the
+// rest: Dir and Log name it in Findings, and Dir.Report what a read meets later. What makes a partition unreadable is its Log's Err,
+// and no reason not to open the others.
 package locallog
