@@ -142,7 +142,13 @@ type read struct {
 	acc   accumulator
 	mem   memory
 	began time.Time // of a remote read: when it had a reader; zero before
+
+	over     *atomic.Bool // of its job; nil: nobody waits for it with a bound
+	unlisted bool         // its records came, and the list of aborted transactions may yet
 }
+
+// hurried reports a read whose request was answered without it.
+func (rd *read) hurried() bool { return rd.over != nil && rd.over.Load() }
 
 // readList is the reads of one request.
 type readList struct{ reads []read }

@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -62,7 +63,7 @@ func (r *Reader) job(ctx context.Context, client string, rd *read) *job {
 		if j := r.late.take(rd.lateKey()); j != nil {
 			r.counts.lateAnswered.Add(1)
 			rd.tr.Add(rd.tr.Mark(), "late", "kept", nil, "the read that an earlier request began %s ago", time.Since(j.began).Round(time.Millisecond))
-			return j
+			return r.resumed(ctx, client, rd, j)
 		}
 	}
 	r.counts.topic(rd.part).requests.Add(1)
@@ -70,16 +71,49 @@ func (r *Reader) job(ctx context.Context, client string, rd *read) *job {
 	j.read.out, j.read.tr = &j.out, rd.tr.Fork()
 	j.out.Findings = nil // those of the request stay with it
 	j.read.files = false // what comes behind the remote tier lies in the same buffer
+	if r.wait.Load() > 0 && r.policy.KeepLate {
+		j.read.over = &j.over
+	}
+	r.start(ctx, client, j, r.run)
+	return j
+}
+
+// start begins a job's work.
+func (r *Reader) start(ctx context.Context, client string, j *job, work func(ctx context.Context, client string, rd *read) error) {
 	jctx := r.detach(ctx, j)
 	r.late.wg.Go(func() {
 		defer r.giveWay()
 		defer close(j.done)
 		defer j.detach() // nothing of it may stay with a context that lives on
 		defer j.cancel(nil)
-		j.err = r.run(jctx, client, &j.read)
+		j.err = work(jctx, client, &j.read)
 		r.counts.ran(&j.read, j.err)
 	})
-	return j
+}
+
+// resumed gives a job that is answered from a kept one: itself, or where its records came and the list of aborted transactions did
+// not, one that goes on with the list.
+func (r *Reader) resumed(ctx context.Context, client string, rd *read, j *job) *job {
+	select {
+	case <-j.done:
+	default:
+		return j
+	}
+	if !j.read.unlisted {
+		return j
+	}
+	next := &job{read: j.read, out: j.out, done: make(chan struct{}), began: j.began}
+	next.read.out, next.read.tr, next.read.unlisted, next.read.over = &next.out, rd.tr.Fork(), false, &next.over
+	next.out.Findings = nil
+	r.start(ctx, client, next, func(ctx context.Context, client string, rd *read) (failed error) {
+		err := r.pool.do(ctx, client, func(t *turn) {
+			growStack()
+			rd.mem.turn, rd.began = t, t.began
+			failed = r.finishRemote(ctx, rd)
+		})
+		return cmp.Or(err, failed)
+	})
+	return next
 }
 
 // detach gives a job's context: the request's own where nothing may outlive it.
@@ -89,27 +123,41 @@ func (r *Reader) detach(ctx context.Context, j *job) context.Context {
 		j.detach = func() bool { return true }
 		return ctx
 	}
-	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), lateTimeout)
-	jctx, cancel := context.WithCancelCause(bounded)
-	j.cancel = func(cause error) { cancel(cause); stop() }
+	jctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	j.cancel = cancel
 	j.detach = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	return jctx
 }
 
+// forRecords gives the part of a job's time in which its records must come; finishRemote has one of its own. Where the request's
+// deadline bounds both, a quarter of it is left for the list of aborted transactions: without it the records are worth nothing.
+func (r *Reader) forRecords(ctx context.Context, rd *read) (context.Context, context.CancelFunc) {
+	end, bounded := ctx.Deadline()
+	switch {
+	case !bounded && r.wait.Load() > 0:
+		return context.WithTimeout(ctx, lateTimeout)
+	case bounded && rd.iso == locality.ReadCommitted && r.policy.ExactAborted:
+		return context.WithTimeout(ctx, time.Until(end)*3/4)
+	}
+	return context.WithCancel(ctx)
+}
+
 // run does a remote read: when the quota and a reader are free.
 func (r *Reader) run(ctx context.Context, client string, rd *read) error {
-	charged, err := r.quota.reserve(ctx, rd.room)
+	records, stop := r.forRecords(ctx, rd)
+	defer stop()
+	charged, err := r.quota.reserve(records, rd.room)
 	if err != nil {
 		return err
 	}
 	var failed error
-	err = r.pool.do(ctx, client, func(t *turn) {
+	err = r.pool.do(records, client, func(t *turn) {
 		defer t.tell()
 		growStack()
 		rd.mem.turn, rd.began = t, t.began
-		failed = r.remote(ctx, rd)
+		failed = r.remote(records, rd)
 		if r.vanished(rd, failed) {
-			failed = r.afterLook(ctx, rd, failed)
+			failed = r.afterLook(records, rd, failed)
 		}
 		if failed == nil {
 			failed = r.finishRemote(ctx, rd)
@@ -135,7 +183,14 @@ func growStack() {
 // finishRemote adds what stands beside the records of a remote read.
 func (r *Reader) finishRemote(ctx context.Context, rd *read) error {
 	if rd.acc.len() > 0 {
-		return r.addAborted(ctx, rd)
+		if r.wait.Load() > 0 {
+			bounded, stop := context.WithTimeout(ctx, lateTimeout)
+			defer stop()
+			ctx = bounded
+		}
+		err := r.addAborted(ctx, rd)
+		rd.unlisted = err != nil && passingKind(err) && r.policy.ExactAborted
+		return err
 	}
 	rd.out.Aborted = r.policy.noAborted(rd.iso, rd.acc.tooBig)
 	return nil
@@ -171,6 +226,7 @@ func (r *Reader) collect(ctx, patience context.Context, rd *read, j *job, over b
 // answerLate answers with nothing, and keeps the read for the retry.
 func (r *Reader) answerLate(rd *read, j *job) {
 	rd.out.Late = true
+	j.over.Store(true)
 	r.counts.lateLeft.Add(1)
 	rd.tr.Add(trace.Mark{}, "late", "not ready", nil, "within %s; the next fetch of this offset is answered from it", time.Duration(r.wait.Load()))
 	if !r.policy.KeepLate {
@@ -195,6 +251,12 @@ func (r *Reader) adopt(ctx context.Context, rd *read, j *job) {
 	rd.tr.Join(j.read.tr)
 	rd.out.Findings = append(rd.out.Findings, j.out.Findings...)
 	j.read.tr = nil
+	if j.err != nil && j.read.unlisted && ctx.Err() == nil && r.policy.KeepLate && r.wait.Load() > 0 {
+		r.fail(rd, j.err) // the records are kept for the retry, which asks for the list alone
+		r.late.keep(rd.lateKey(), j)
+		r.giveWay()
+		return
+	}
 	if j.err != nil {
 		j.read.acc.release()
 		if r.policy.EmptyOnTimeout && ctx.Err() != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
@@ -30,6 +31,7 @@ type job struct {
 	cancel context.CancelCauseFunc
 	detach func() bool // lets it outlive its request
 	timer  *time.Timer // drops it, while it is kept
+	over   atomic.Bool // a request has been answered without it: it ends with what it has as soon as it has something
 }
 
 // lateKey says which read a retry asks for.

@@ -176,3 +176,63 @@ func TestM7KafkaThrowsLateReadsAway(t *testing.T) {
 		}
 	})
 }
+
+// TestReadCommittedOfASlowStore: records, and the list of aborted transactions behind them, have each their own time; where that
+// of the list is over, the retry goes on with it, and no record is read twice.
+func TestReadCommittedOfASlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := transactionLog(t, 0)
+		store := slowStore(40*time.Second, first, second)
+		r := newReader(t, Better, store, remotePartition(t, first, second))
+		r.SetWait(500 * time.Millisecond)
+		defer r.Close()
+		began, failed := time.Now(), 0
+		for {
+			p := committed(t, r, ask("a", 0, int64(len(first.Log))))
+			if len(p.Records) > 0 {
+				if s := delivered(t, p); s != "[20 30]" {
+					t.Errorf("delivered %s", s)
+				}
+				break
+			}
+			if p.Code != None {
+				failed++
+			}
+			if time.Since(began) > 10*time.Minute {
+				t.Fatalf("nothing after %v: %v", time.Since(began), p.Err)
+			}
+		}
+		logs := 0
+		for _, c := range store.Calls() {
+			if c.Index == 0 && c.Segment == first.Meta.SegmentID {
+				logs++
+			}
+		}
+		if logs != 1 || failed > 2 {
+			t.Errorf("the records were asked for %d times, and the client was told of %d failures", logs, failed)
+		}
+	})
+}
+
+// TestLateReadEndsWithWhatItHas: a read whose request was answered without it goes on into no further segment.
+func TestLateReadEndsWithWhatItHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var segs []*segment
+		for i := range int64(30) {
+			segs = append(segs, tens(t, byte(i+1), 10*i, 1, 100))
+		}
+		r := newReader(t, Better, slowStore(300*time.Millisecond, segs...), remotePartition(t, segs...))
+		r.SetWait(500 * time.Millisecond)
+		defer r.Close()
+		began := time.Now()
+		for {
+			if p := one(t, r, ask("a", 0, 1<<20)); len(p.Records) > 0 {
+				want(t, "what came first", p, None, "[0 10]")
+				break
+			}
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the first records came after %v", took)
+		}
+	})
+}

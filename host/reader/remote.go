@@ -36,7 +36,7 @@ func (r *Reader) remote(ctx context.Context, rd *read) error {
 			return rd.stop(err)
 		}
 		found := rd.acc.len() > 0
-		if rd.acc.tooBig || found && (!r.policy.CrossSegments || !atEnd || rd.acc.len() >= rd.room) {
+		if rd.acc.tooBig || found && (!r.policy.CrossSegments || !atEnd || rd.acc.len() >= rd.room || rd.hurried()) {
 			return nil
 		}
 		at = seg.until
@@ -207,6 +207,9 @@ func (r *Reader) readObject(ctx context.Context, rd *read, seg piece, offset int
 	}
 	if offset <= seg.StartOffset { // nothing is looked for: one read gets all
 		w.first = max(room+w.lookahead(), firstRead)
+		if rd.over != nil {
+			w.first = min(w.first, fillStep)
+		}
 	}
 	kept := false
 	defer func() {
@@ -232,7 +235,7 @@ func (r *Reader) readObject(ctx context.Context, rd *read, seg piece, offset int
 		at += h.Size()
 	}
 	w.drop(at)
-	failed := w.fill(ctx, at+max(room, h.Size())+w.lookahead())
+	failed := w.fillUntil(ctx, at+max(room, h.Size())+w.lookahead(), h.Size(), rd)
 	if failed != nil && w.n < h.Size() {
 		return false, rd.tr.Fail(m, "transfer", failed)
 	}

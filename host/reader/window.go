@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/budget"
@@ -61,6 +62,30 @@ func (w *window) fill(ctx context.Context, end int64) error {
 		return w.short()
 	}
 	return err
+}
+
+const (
+	// fillStep is how much of an answer is read at once where its request may be answered without it; more from a store that brings
+	// that within fillQuick.
+	fillStep  = 256 << 10
+	fillQuick = 20 * time.Millisecond
+)
+
+// fillUntil is fill, and ends with less where rd is hurried, with least bytes from the window's begin at the least.
+func (w *window) fillUntil(ctx context.Context, end, least int64, rd *read) error {
+	if rd.over == nil {
+		return w.fill(ctx, end)
+	}
+	for step := int64(fillStep); w.start+w.n < min(end, w.size) && !(w.n >= least && rd.hurried()); {
+		began := time.Now()
+		if err := w.fill(ctx, min(end, w.start+w.n+step)); err != nil {
+			return err
+		}
+		if time.Since(began) < fillQuick {
+			step *= 2
+		}
+	}
+	return nil
 }
 
 // short is what it means that the segment ended before its size.

@@ -61,24 +61,52 @@ func (t *Trace) Briefs() []Brief {
 	return t.briefs
 }
 
-// Line is the steps in one line: "locality remote 0.01ms, epoch 3 0.00ms, transfer 612450 31.20ms".
+// lineHead and lineTail bound the steps of a Line, and lineError the bytes of an error in it: a read over thousands of segments has
+// tens of thousands of steps.
+const (
+	lineHead  = 24
+	lineTail  = 8
+	lineError = 512
+)
+
+// Line is the steps in one line: "locality remote 0.01ms, epoch 3 0.00ms, transfer 612450 31.20ms". Of many steps it has the first
+// and the last ones, and how many lie between them and how long they took.
 func Line(steps []Brief) string {
 	var b strings.Builder
-	for i, s := range steps {
+	for i := 0; i < len(steps); i++ {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(s.Name)
-		if s.Outcome != "" {
-			b.WriteString(" " + s.Outcome)
+		if last := len(steps) - lineTail; i == lineHead && last > i+1 {
+			took := time.Duration(0)
+			for _, s := range steps[i:last] {
+				took += s.Took
+			}
+			fmt.Fprintf(&b, "and %d more %.2fms", last-i, ms(took))
+			i = last - 1
+			continue
 		}
-		if s.N != 0 {
-			fmt.Fprintf(&b, " %d", s.N)
-		}
-		fmt.Fprintf(&b, " %.2fms", float64(s.Took.Microseconds())/1000)
-		if s.Err != nil {
-			fmt.Fprintf(&b, " (%v)", s.Err)
-		}
+		steps[i].write(&b)
 	}
 	return b.String()
 }
+
+func (s *Brief) write(b *strings.Builder) {
+	b.WriteString(s.Name)
+	if s.Outcome != "" {
+		b.WriteString(" " + s.Outcome)
+	}
+	if s.N != 0 {
+		fmt.Fprintf(b, " %d", s.N)
+	}
+	fmt.Fprintf(b, " %.2fms", ms(s.Took))
+	if s.Err != nil {
+		text := s.Err.Error()
+		if len(text) > lineError {
+			text = text[:lineError] + "..."
+		}
+		fmt.Fprintf(b, " (%s)", text)
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,5 +66,18 @@ func BenchmarkBrief(b *testing.B) {
 		tr.Brief(tr.Mark(), "locality", "", 1)
 		tr.Brief(Mark{}, "answer", "", 1)
 		tr.Free()
+	}
+}
+
+// TestLineOfManySteps: a read over thousands of segments, and an error that quotes all of them, make no line of a megabyte.
+func TestLineOfManySteps(t *testing.T) {
+	var steps []Brief
+	for i := range 40_000 {
+		steps = append(steps, Brief{Name: "segment", N: int64(i), Took: time.Millisecond})
+	}
+	steps = append(steps, Brief{Name: "aborted", Err: errors.New(strings.Repeat("x", 1<<20))})
+	line := Line(steps)
+	if len(line) > 2<<10 || !strings.Contains(line, "segment 23 1.00ms, and 39969 more 39969.00ms, segment 39993 1.00ms") {
+		t.Errorf("%d bytes: %.2000s", len(line), line)
 	}
 }
