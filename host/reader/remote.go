@@ -41,7 +41,7 @@ func (r *Reader) remote(ctx context.Context, rd *read) error {
 		}
 		at = seg.until
 		if at >= min(rd.part.Offsets.LogEnd, rd.remoteEnd()) { // the rest was compacted away, and nothing follows yet
-			if !found {
+			if !found && r.policy.CrossSegments { // a broker learns nothing of it
 				rd.sawNothing()
 			}
 			return nil
