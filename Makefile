@@ -7,11 +7,12 @@ BENCHTIME   ?= 1s
 BENCHCOUNT  ?= 1
 FUZZTIME    ?= 20s
 SEEDS       ?= 200
+DAMAGES     ?= 300
 SOAK        ?= 10m
 ROUNDS      ?= 5
 GOFILES     := $(shell git ls-files -co --exclude-standard '*.go')
 
-.PHONY: build demo test check race randomops soak lint fuzz bench bench-kafka golden integration cover clean help
+.PHONY: build demo test check race randomops damage soak lint fuzz bench bench-kafka golden integration cover clean help
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +40,7 @@ test: ## every test: needs Go and nothing else
 race:
 	go test -race ./...
 
-check: lint race randomops ## what CI holds every change against: format, vet, staticcheck, import rules, race, builds, go.mod
+check: lint race randomops damage ## what CI holds every change against: format, vet, staticcheck, import rules, race, builds, go.mod
 	go build -o /dev/null ./examples/...
 	GOOS=darwin GOARCH=arm64 go vet ./...
 	GOOS=linux  GOARCH=arm64 go build ./...
@@ -51,8 +52,12 @@ randomops: ## random operations on tiered logs against a model, SEEDS times; and
 	go test -count=1 -run TestRandomOperations ./internal/randomops -randomops.seeds $(SEEDS)
 	go test -count=1 -tags plantedbug -run TestPlanted ./internal/randomops
 
-soak: ## the same with new seeds, for SOAK; then consumers that read while the plugin is killed, for SOAK
+damage: ## random damage to files of recorded brokers, DAMAGES times: right records, or an error or a finding that says where
+	go test -count=1 -run TestDamages ./internal/damage -damage.seeds $(DAMAGES)
+
+soak: ## new random operations, new random damage, and consumers that read while the plugin is killed, for SOAK each
 	go test -count=1 -v -timeout 0 -run TestSoak ./internal/randomops -randomops.soak $(SOAK)
+	go test -count=1 -v -timeout 0 -run TestSoak ./internal/damage -damage.soak $(SOAK)
 	go test -count=1 -v -timeout 0 -run TestPluginKills ./internal/e2e -e2e.soak $(SOAK)
 
 lint:
@@ -74,10 +79,10 @@ bench-kafka: build ## rsmhost beside a real Kafka on the same data, in turns; ne
 golden: ## rewrites the transcripts that tests compare with; review them as code
 	go test ./cmd/rsmhost -update
 
-integration: ## what needs more than Go: SHARED (a real broker, clients), Java 17, Maven, strace, kcat, Python, Node; about 20 minutes
+integration: ## what needs more than Go: SHARED (a real broker, clients), Java 17, Maven, strace, kcat, Python, Node; about 25 minutes
 	@test -d "$(SHARED)/fixtures" || { echo "SHARED=$(SHARED) holds no fixtures/: run make integration SHARED=<the folder with fixtures/, kafka/ and clients/>"; exit 1; }
 	@missing=$$(sh internal/tools/needs.sh); test -z "$$missing" || { echo "make integration needs more than is here (Debian: apt-get install $$missing)"; exit 1; }
-	SHARED="$(abspath $(SHARED))" go test -tags integration -count=1 -timeout 60m -run "TestRealBroker|TestSharedFixtures|TestSendfile|TestClients|TestKafkaTools|TestChangingStore" ./internal/e2e
+	SHARED="$(abspath $(SHARED))" go test -tags integration -count=1 -timeout 60m -run "TestRealBroker|TestSharedFixtures|TestSendfile|TestClients|TestKafkaTools|TestChangingStore|TestStreams|TestConnect|TestMirrorMaker" ./internal/e2e
 
 cover: ## test coverage by package
 	go test -cover ./...
