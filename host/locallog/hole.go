@@ -88,6 +88,25 @@ func (l *Log) findHoles(cleaned bool) error {
 	return nil
 }
 
+// noteLateBegin holds the first batch of the last segment against the file's name: nothing is left out in front of it, but for a
+// segment that compaction went over.
+func (l *Log) noteLateBegin(cleaned bool) error {
+	if len(l.segments) == 0 {
+		l.note(l.Path, "it holds no segment, and a broker keeps one at least")
+		return nil
+	}
+	s := l.segments[len(l.segments)-1]
+	h, ok := s.headerAt(0)
+	if !ok || cleaned || h.Magic < 2 || h.BaseOffset <= s.Base {
+		return nil
+	}
+	inner, err := s.gapsFrom(h.BaseOffset)
+	if err == nil && !inner {
+		l.note(s.path, "its first batch begins with offset %d, and its name says %d", h.BaseOffset, s.Base)
+	}
+	return err
+}
+
 // hole notes that the batches of segment i end at end (exclusive), where the next one does not begin there.
 func (l *Log) hole(i int, end int64, cleaned bool) error {
 	s := l.segments[i]
@@ -184,8 +203,10 @@ func (s *Segment) indexedBehind(end int64) (bool, error) {
 
 // gaps reports offsets that are left out before or between the segment's batches. Batches of magic 0 and 1 tell no first
 // offset, and may always leave out some.
-func (s *Segment) gaps() (found bool, err error) {
-	next := s.Base
+func (s *Segment) gaps() (found bool, err error) { return s.gapsFrom(s.Base) }
+
+// gapsFrom is gaps, where the first batch is wanted at next.
+func (s *Segment) gapsFrom(next int64) (found bool, err error) {
 	_, err = s.scan(0, s.Base, s.Size, func(b batchAt) bool {
 		found = b.BaseOffset > next || b.Magic < 2
 		next = b.LastOffset + 1

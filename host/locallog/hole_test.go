@@ -94,6 +94,41 @@ func TestHoleOfCompactedPartition(t *testing.T) {
 	}
 }
 
+// TestLastSegmentBeginsWithItsName: what is left out in front of the last segment's first batch is told, but where compaction was.
+func TestLastSegmentBeginsWithItsName(t *testing.T) {
+	later := kafkabytes.Batch{Base: 70, Last: 72, ProducerID: -1}.Bytes(t)
+	for _, tt := range []struct {
+		name, cleaned, want string
+		damage              func(s *kafkabytes.Segment)
+	}{
+		{"as it was", "", "", func(*kafkabytes.Segment) {}},
+		{"of another segment", "", "60.log: its first batch begins with offset 70, and its name says 60", func(s *kafkabytes.Segment) { s.Log, s.OffsetIndex, s.TimeIndex = later, nil, nil }},
+		{"compacted", "t 0 90", "", func(s *kafkabytes.Segment) { s.Log, s.OffsetIndex, s.TimeIndex = later, nil, nil }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := writeThree(t, func(s []*kafkabytes.Segment) { tt.damage(s[2]) })
+			kafkabytes.WriteCheckpoint(t, dir, highWatermarkName, "t 0 60")
+			if tt.cleaned != "" {
+				kafkabytes.WriteCheckpoint(t, dir, compactionName, tt.cleaned)
+			}
+			if text := findingText(find(t, openDir(t, dir), "t", 0)); tt.want == "" && strings.Contains(text, "its name says") || !strings.Contains(text, tt.want) {
+				t.Errorf("findings %q, want %q", text, tt.want)
+			}
+		})
+	}
+}
+
+// TestNoSegmentIsAFinding: a broker's partition has one at least, also an empty one.
+func TestNoSegmentIsAFinding(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if text := findingText(find(t, openDir(t, dir), "t", 0)); !strings.Contains(text, "it holds no segment") {
+		t.Errorf("findings %q", text)
+	}
+}
+
 // holds checks that a log has each offset below its high watermark but those of a hole.
 func holds(t *testing.T, l *Log, from, until int64) {
 	t.Helper()

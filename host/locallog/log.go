@@ -161,7 +161,11 @@ func (l *Log) recover(d *Dir) error {
 	if err := l.rebuildIndexes(d.Clean); err != nil {
 		return err
 	}
-	if err := l.findHoles(d.cleaned(l.key())); err != nil {
+	cleaned := d.cleaned(l.key())
+	if err := l.findHoles(cleaned); err != nil {
+		return err
+	}
+	if err := l.noteLateBegin(cleaned); err != nil {
 		return err
 	}
 	open, err := l.producersAtEnd()
