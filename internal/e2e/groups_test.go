@@ -165,7 +165,7 @@ func TestServeWithDamagedOffsets(t *testing.T) {
 	if !strings.Contains(s.stderr.String(), path) || !strings.Contains(s.stderr.String(), "damaged") {
 		t.Errorf("stderr: %s", s.stderr.String())
 	}
-	if err := os.WriteFile(path, []byte("rsmhost group offsets 2\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("rsmhost group offsets 3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	refusedServe(t, "PRECONDITION: another version of rsmhost wrote it", "--state-dir", state)
