@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,5 +42,26 @@ func TestPartitionThatCannotBeRead(t *testing.T) {
 	all := h.Findings()
 	if len(all) != 1 || all[0].Repaired || all[0].Partition != 0 || !strings.Contains(all[0].String(), log) {
 		t.Errorf("findings %v", all)
+	}
+}
+
+// TestStandingFindingsAreLoggedOnce: what is wrong with a log that grows is logged when it begins, and not with each look.
+func TestStandingFindingsAreLoggedOnce(t *testing.T) {
+	dir := t.TempDir()
+	batches := []kafkabytes.Batch{{Base: 0, Last: 9, ProducerID: -1}, {Base: 10, Last: 19, ProducerID: -1}}
+	kafkabytes.WriteLog(t, dir, tp("orders", 1), kafkabytes.NewSegment(t, tp("orders", 1), 1, batches[0]))
+	kafkabytes.WriteFile(t, filepath.Join(dir, "orders-0", "leader-epoch-checkpoint"), []byte("0\n7\n"))
+	var log strings.Builder
+	h := open(t, Config{LogDirs: []string{dir}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	kafkabytes.WriteFile(t, filepath.Join(dir, "orders-0", "00000000000000000000.log"), kafkabytes.NewSegment(t, tp("orders", 1), 1, batches...).Log)
+	if err := h.Look(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	topic, err := h.Topic("orders")
+	if err != nil || topic.Partitions[0].Offsets.LogEnd != 20 {
+		t.Fatalf("the log did not grow: %v", err)
+	}
+	if n := strings.Count(log.String(), "leader-epoch-checkpoint"); n != 1 {
+		t.Errorf("logged %d times:\n%s", n, log.String())
 	}
 }

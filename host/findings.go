@@ -87,21 +87,30 @@ func problemFinding(p rlmm.Problem) finding.Finding {
 	return f
 }
 
-// logFindings is the findings about a log directory, without those of logs that are in an older view.
+// logFindings is the findings about a log directory, without those that an older view has too.
 func logFindings(d, old *locallog.Dir) []finding.Finding {
-	var all []finding.Finding
-	if old == nil || !slices.Equal(d.Findings, old.Findings) {
-		all = append(all, d.Findings...)
-	}
-	for _, l := range d.Logs() {
-		if old == nil || !slices.Contains(old.Logs(), l) {
-			all = append(all, l.Findings...)
+	known := map[finding.Finding]bool{}
+	if old != nil {
+		for _, f := range logFindings(old, nil) {
+			known[f] = true
 		}
+	}
+	var all []finding.Finding
+	add := func(fs []finding.Finding) {
+		for _, f := range fs {
+			if !known[f] {
+				all = append(all, f)
+			}
+		}
+	}
+	add(d.Findings)
+	for _, l := range d.Logs() {
+		add(l.Findings)
 	}
 	return all
 }
 
-// tellFindings logs what is wrong with a log directory, of the logs that are not in an older view.
+// tellFindings logs what is wrong with a log directory, of what an older view did not have.
 func (h *Host) tellFindings(d, old *locallog.Dir) {
 	for _, f := range logFindings(d, old) {
 		h.tellFinding("local log", f)

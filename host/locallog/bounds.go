@@ -8,6 +8,9 @@ import (
 	"github.com/rsmhost/rsmhost/host/format"
 )
 
+// clusterMetadata is KRaft's own log, of which no checkpoint has the high watermark.
+const clusterMetadata = "__cluster_metadata"
+
 // bounds works out what a reader may see from the checkpoints and the open transactions.
 func (l *Log) bounds(d *Dir) {
 	l.logStart, l.hasLogStart = d.logStart[l.key()]
@@ -26,7 +29,7 @@ func (l *Log) bounds(d *Dir) {
 	switch {
 	case known:
 		l.HighWatermark = hw
-	case d.committed:
+	case d.committed || l.ID.Topic == clusterMetadata:
 		l.HighWatermark = l.LogEnd
 	default:
 		l.unmarked(d)
@@ -51,11 +54,11 @@ func (l *Log) unmarked(d *Dir) {
 		return
 	}
 	path := filepath.Join(d.Path, highWatermarkName)
-	const what = "it has no high watermark of the partition, whose log ends at %d; what is not known to be committed is not shown"
+	const what = "it has no high watermark of the partition; what is not known to be committed is not shown"
 	if d.Clean {
-		l.note(path, what, l.LogEnd)
+		l.note(path, what)
 	} else { // one that is younger than the checkpoint, which is written every five seconds
-		l.noteRepaired(path, what, l.LogEnd)
+		l.noteRepaired(path, what)
 	}
 }
 

@@ -131,6 +131,17 @@ func TestPartitionDirectories(t *testing.T) {
 	}
 }
 
+// TestClusterMetadataHasNoHighWatermark: KRaft keeps that of its own log elsewhere, and nobody is shown it.
+func TestClusterMetadataHasNoHighWatermark(t *testing.T) {
+	dir := smallFiles(t)
+	a, _ := twoSegments(t)
+	kafkabytes.WriteLog(t, dir, abi.TopicIDPartition{Topic: clusterMetadata}, a)
+	kafkabytes.WriteFile(t, filepath.Join(dir, cleanName), nil)
+	if l := find(t, openDir(t, dir), clusterMetadata, 0); len(l.Findings) > 0 {
+		t.Errorf("findings %v", l.Findings)
+	}
+}
+
 // TestLostHighWatermarks: what is not known to be committed is not shown, and that is told; a folder of partitions alone, which no
 // broker has, is taken as it is.
 func TestLostHighWatermarks(t *testing.T) {
