@@ -174,3 +174,16 @@ func TestAnIdleReadLearnsTheEnd(t *testing.T) {
 	}
 	want(t, "a later segment", readCommitted(t, h, 20), "NONE [40] stable 50 aborted []")
 }
+
+// TestLatestOfAStoreThatHeedsItsContext: what is looked for in the store is not looked for in a context that has ended.
+func TestLatestOfAStoreThatHeedsItsContext(t *testing.T) {
+	seg := tens(t, tp("orders", 1), 11, 0, 3, 0)
+	store := memrsm.New(memrsm.Inline, seg)
+	store.Before = func(ctx context.Context, _ memrsm.Call) error { return ctx.Err() }
+	h := bucket(t, store, finished(seg)...)
+	got := h.ListOffsets(context.Background(), &reader.ListOffsetsRequest{Version: 11, ReplicaID: locality.Consumer,
+		Partitions: []reader.ListOffsetsPartition{{Topic: "orders", Timestamp: reader.Latest, CurrentLeaderEpoch: -1}}})[0]
+	if got.Err != nil || got.Offset != 30 {
+		t.Errorf("offset %d, %v, want 30", got.Offset, got.Err)
+	}
+}

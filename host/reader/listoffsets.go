@@ -102,10 +102,11 @@ var endedContext = func() context.Context {
 // atOnce answers a partition if nothing has to be read for that.
 func (r *Reader) atOnce(req *ListOffsetsRequest, p *ListOffsetsPartition) (answerIn, OffsetData) {
 	if timestampIn(p.Timestamp) == nowhereYet {
-		if out := r.listOffset(endedContext, req, p); out.Code != ReplicaNotAvailable {
-			return nowhereYet, out
+		out := r.listOffset(endedContext, req, p)
+		if out.Code == ReplicaNotAvailable || abi.KindOf(out.Err) == abi.Cancelled { // such as an end that nobody read yet
+			return inStore, OffsetData{}
 		}
-		return inStore, OffsetData{}
+		return nowhereYet, out
 	}
 	part, code, err := r.catalog.Find(endedContext, p.Topic, p.TopicID, p.Partition)
 	switch {
