@@ -181,9 +181,11 @@ func TestLatestOfAStoreThatHeedsItsContext(t *testing.T) {
 	store := memrsm.New(memrsm.Inline, seg)
 	store.Before = func(ctx context.Context, _ memrsm.Call) error { return ctx.Err() }
 	h := bucket(t, store, finished(seg)...)
-	got := h.ListOffsets(context.Background(), &reader.ListOffsetsRequest{Version: 11, ReplicaID: locality.Consumer,
-		Partitions: []reader.ListOffsetsPartition{{Topic: "orders", Timestamp: reader.Latest, CurrentLeaderEpoch: -1}}})[0]
-	if got.Err != nil || got.Offset != 30 {
-		t.Errorf("offset %d, %v, want 30", got.Offset, got.Err)
+	for _, tt := range []struct{ timestamp, want int64 }{{reader.Earliest, 0}, {reader.Latest, 30}} { // the first learns the leader epochs
+		got := h.ListOffsets(context.Background(), &reader.ListOffsetsRequest{Version: 11, ReplicaID: locality.Consumer,
+			Partitions: []reader.ListOffsetsPartition{{Topic: "orders", Timestamp: tt.timestamp, CurrentLeaderEpoch: -1}}})[0]
+		if got.Err != nil || got.Offset != tt.want {
+			t.Errorf("%d: offset %d, %v, want %d", tt.timestamp, got.Offset, got.Err, tt.want)
+		}
 	}
 }
