@@ -128,6 +128,17 @@ func TestLostTransactionIndexIsTold(t *testing.T) {
 	}
 }
 
+// TestAbortWithoutAMarker: an entry of a transaction that nothing in the data ends is believed, and told.
+func TestAbortWithoutAMarker(t *testing.T) {
+	s := kafkabytes.NewSegment(t, id("a"), 1, txn(0, 9, 7), batch{Base: 10, Last: 19})
+	s.Meta.TxnIndexEmpty = false
+	s.TxnIndex = kafkabytes.AppendAborted(nil, format.AbortedTxn{ProducerID: 7, FirstOffset: 0, LastOffset: 12, LastStableOffset: 13})
+	got := committed(t, newReader(t, Better, memrsm.New(memrsm.Inline, s), remotePartition(t, s)), ask("a", 0, 1))
+	if want := []AbortedTransaction{{7, 0}}; !slices.Equal(got.Aborted, want) || len(got.Findings) != 1 || got.Findings[0].Repaired {
+		t.Errorf("aborted %v, want %v, with one finding: %v", got.Aborted, want, got.Findings)
+	}
+}
+
 // TestReadCommittedEndsBeforeAHole: where no segment holds the marker of a transaction, its records are not given, and what lies
 // before them is.
 func TestReadCommittedEndsBeforeAHole(t *testing.T) {

@@ -44,10 +44,30 @@ func (r *Reader) decide(ctx context.Context, rd *read, known txnIndexes) (s sear
 	}
 	rd.acc.txns.open = s.open
 	if err == nil {
+		r.settleByIndex(rd, &s)
 		rd.acc.txns.open = nil
 		return s, nil
 	}
 	return s, r.leaveOut(rd, at, err)
+}
+
+// settleByIndex takes the word of the transaction indexes for what no marker ends.
+func (r *Reader) settleByIndex(rd *read, s *search) {
+	if len(s.open) == 0 {
+		return
+	}
+	entries := r.entries(rd, s.indexes)
+	for _, o := range s.open {
+		i := slices.IndexFunc(entries, func(e format.AbortedTxn) bool {
+			return e.ProducerID == o.producer && e.FirstOffset <= o.first && e.LastOffset >= s.from
+		})
+		if i < 0 {
+			continue
+		}
+		s.ended(rd, o, entries[i].LastOffset)
+		r.found(rd, finding.Of(rd.part.ID, o.first, "the transaction of producer %d was aborted, a transaction index says, at offset %d, and no marker of it is there: "+
+			"its records are not given to read_committed", o.producer, entries[i].LastOffset))
+	}
 }
 
 // leaveOut takes from an answer what follows the first record of a transaction of which it is not known how it ends, as err

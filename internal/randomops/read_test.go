@@ -190,7 +190,7 @@ func (x *run) checkOne(a ask, p *askOne, got *reader.PartitionData, lenient bool
 	if size := int64(len(got.Records)); size > p.max && len(taken) > 1 {
 		return nil, fmt.Errorf("%d batches of %d bytes, %d were asked for", len(taken), size, p.max)
 	}
-	if len(a.parts) == 1 && !lenient && !vague && v.whole() {
+	if len(a.parts) == 1 && !lenient && !vague && v.whole() && x.wait == 0 { // the latter: a late read ends with what it has
 		return taken, most(run, taken, min(p.max, a.max))
 	}
 	return taken, nil
