@@ -151,7 +151,7 @@ func TestReadCommittedEndsBeforeAHole(t *testing.T) {
 		r := newReader(t, Better, memrsm.New(memrsm.Inline, before, first, second, third), remotePartition(t, before, first, third))
 		got := committed(t, r, ask("a", 0, 1<<20))
 		want(t, "before it", got, None, "[0 10]")
-		if len(got.Findings) != 1 || got.Findings[0].Repaired || got.Findings[0].Offset != 40 {
+		if len(got.Findings) != 1 || got.Findings[0].Repaired || got.Findings[0].Offset != 40 || len(got.Aborted) > 0 {
 			t.Errorf("told %v: findings %v", told, got.Findings)
 		}
 		got = committed(t, r, ask("a", 20, 1<<20))

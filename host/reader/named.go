@@ -157,6 +157,9 @@ func (r *Reader) list(rd *read, known txnIndexes) []AbortedTransaction {
 	entries := r.entries(rd, known)
 	out := make([]AbortedTransaction, 0, len(t.aborted))
 	for _, a := range t.aborted {
+		if a.first >= rd.acc.next { // what it is of was left out
+			continue
+		}
 		first := a.first
 		i := slices.IndexFunc(entries, func(e format.AbortedTxn) bool {
 			return e.ProducerID == a.producer && e.LastOffset == a.last && e.FirstOffset <= a.first
