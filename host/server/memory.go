@@ -114,7 +114,7 @@ func (c *conn) answerBytes(req *request) int64 {
 			n += dirEach * int64(len(d.Partitions))
 		}
 	}
-	return n
+	return n + c.s.groups.AnswerBytes(req.msg)
 }
 
 // describedBytes is answerBytes of a DescribeTopicPartitions, which is answered in pieces.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rsmhost/rsmhost/host"
 	"github.com/rsmhost/rsmhost/host/access"
+	"github.com/rsmhost/rsmhost/host/coordinator"
 	"github.com/rsmhost/rsmhost/internal/hammer"
 )
 
@@ -162,27 +163,86 @@ func TestAnswersAreCountedBeforeTheyAreMade(t *testing.T) {
 			return kmsg.CreateTopicsRequestTopic{Topic: name(i)}
 		})}},
 	} {
-		t.Run(what, func(t *testing.T) {
-			c := newConn(v.Server, nobody{})
-			req := &request{api: v.apis[tt.q.Key()], key: tt.q.Key(), version: tt.version, msg: tt.q, id: "x", client: "x"}
-			tt.q.SetVersion(tt.version)
-			req.weight = weigh(req.msg)
-			counted := c.answerBytes(req)
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			if err := c.answer(t.Context(), req); err != nil {
-				t.Fatal(err)
-			}
-			runtime.ReadMemStats(&after)
-			if c.groups != nil {
-				c.groups.Close()
-			}
-			took := int64(after.TotalAlloc - before.TotalAlloc)
-			t.Logf("%d bytes counted, %d allocated: %d of each %d", counted, took, counted/n, took/n)
-			if counted < took/2 || counted > took*5 {
-				t.Errorf("%d bytes are counted, and %d allocated", counted, took)
-			}
-		})
+		t.Run(what, func(t *testing.T) { holdAnswer(t, v, tt.version, tt.q) })
+	}
+}
+
+// holdAnswer holds what is counted for an answer against what is allocated while it is made.
+func holdAnswer(t *testing.T, v *served, version int16, q kmsg.Request) {
+	c := newConn(v.Server, nobody{})
+	req := &request{api: v.apis[q.Key()], key: q.Key(), version: version, msg: q, id: "x", client: "x"}
+	q.SetVersion(version)
+	req.weight = weigh(req.msg)
+	counted := c.answerBytes(req)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := c.answer(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if c.groups != nil {
+		c.groups.Close()
+	}
+	took := int64(after.TotalAlloc - before.TotalAlloc)
+	t.Logf("%d bytes counted, %d allocated", counted, took)
+	if counted < took/2 || counted > took*5 {
+		t.Errorf("%d bytes are counted, and %d allocated", counted, took)
+	}
+}
+
+// TestAnswersAboutGroupsAreCounted: what a short question about groups is answered with is in proportion to what they keep, and
+// counted so.
+func TestAnswersAboutGroupsAreCounted(t *testing.T) {
+	v := serve(t, local, Options{})
+	inside := v.groups.Connect("127.0.0.1", coordinator.Rights{})
+	defer inside.Close()
+	do := func(version int16, q kmsg.Request) kmsg.Response {
+		q.SetVersion(version)
+		return inside.Do(t.Context(), "x", q)
+	}
+	for i := range 5000 {
+		q := kmsg.NewPtrOffsetCommitRequest()
+		q.Group, q.Generation = fmt.Sprintf("group-%d-%s", i, strings.Repeat("n", i%200)), -1
+		do(8, q)
+	}
+	commits := kmsg.NewPtrOffsetCommitRequest()
+	commits.Group, commits.Generation = "commits", -1
+	for _, topic := range v.host.Topics() {
+		for _, p := range topic.Partitions {
+			commits.Topics = append(commits.Topics, kmsg.OffsetCommitRequestTopic{Topic: topic.Name, Partitions: []kmsg.OffsetCommitRequestTopicPartition{
+				{Partition: p.ID.Partition, LeaderEpoch: -1, Metadata: kmsg.StringPtr(strings.Repeat("m", 4000))}}})
+		}
+	}
+	do(8, commits)
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Group, join.ProtocolType, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = "members", "consumer", 60_000, 60_000
+	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: make([]byte, 1<<20)}}
+	in := do(3, join).(*kmsg.JoinGroupResponse)
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Group, sync.Generation, sync.MemberID = "members", in.Generation, in.MemberID
+	sync.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: in.MemberID, MemberAssignment: make([]byte, 1<<20)}}
+	if r := do(3, sync).(*kmsg.SyncGroupResponse); r.ErrorCode != 0 {
+		t.Fatal(r.ErrorCode)
+	}
+	for i := range 300 {
+		beat := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+		beat.Group, beat.MemberID, beat.RebalanceTimeoutMillis = "KIP-848", fmt.Sprint("m", i), 60_000
+		beat.SubscribedTopicNames, beat.Topics = []string{"payments"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+		if r := do(0, beat).(*kmsg.ConsumerGroupHeartbeatResponse); r.ErrorCode != 0 {
+			t.Fatal(r.ErrorCode)
+		}
+	}
+	for what, tt := range map[string]struct {
+		version int16
+		q       kmsg.Request
+	}{
+		"list":                  {5, &kmsg.ListGroupsRequest{}},
+		"description":           {5, &kmsg.DescribeGroupsRequest{Groups: []string{"members"}}},
+		"description, KIP-848":  {0, &kmsg.ConsumerGroupDescribeRequest{Groups: []string{"KIP-848"}}},
+		"all offsets":           {7, &kmsg.OffsetFetchRequest{Group: "commits"}},
+		"all offsets of groups": {8, &kmsg.OffsetFetchRequest{Groups: []kmsg.OffsetFetchRequestGroup{{Group: "commits"}}}},
+	} {
+		t.Run(what, func(t *testing.T) { holdAnswer(t, v, tt.version, tt.q) })
 	}
 }
 
