@@ -10,7 +10,7 @@ import (
 	"github.com/rsmhost/rsmhost/host/locallog"
 )
 
-// missingLogs is the partitions that a log directory's checkpoint knows, with records, and that lie in none of the directories: who
+// missingLogs is the partitions that a log directory's checkpoint knows, and that lie in none of the directories: who
 // reads what is left would take them for partitions that never were, or that the remote tier alone holds. Deleted ones leave the
 // checkpoint within seconds. Topics of the broker's own may be kept elsewhere.
 func missingLogs(dirs []*locallog.Dir) (all []finding.Finding) {
@@ -23,14 +23,21 @@ func missingLogs(dirs []*locallog.Dir) (all []finding.Finding) {
 	for _, d := range dirs {
 		for _, c := range d.Checkpointed() {
 			name := partitionName(c.Topic, c.Partition)
-			if there[name] || strings.HasPrefix(c.Topic, "__") || c.HighWatermark <= 0 || setAside(dirs, name) {
+			if there[name] || strings.HasPrefix(c.Topic, "__") || setAside(dirs, name) {
 				continue
 			}
 			all = append(all, finding.Finding{Topic: c.Topic, Partition: c.Partition, Path: filepath.Join(d.Path, name), Offset: finding.Unknown,
-				What: fmt.Sprintf("it holds no log, and the checkpoint of high watermarks says that its records go up to offset %d", c.HighWatermark-1)})
+				What: "it holds no log, and the checkpoint of high watermarks says that its " + records(c.HighWatermark)})
 		}
 	}
 	return all
+}
+
+func records(highWatermark int64) string {
+	if highWatermark <= 0 {
+		return "log is there, without a record"
+	}
+	return fmt.Sprintf("records go up to offset %d", highWatermark-1)
 }
 
 func partitionName(topic string, partition int32) string {

@@ -13,6 +13,7 @@ import (
 // Error codes of the protocol that this package gives itself.
 const (
 	unknownTopicOrPartition    int16 = 3
+	leaderNotAvailable         int16 = 5
 	coordinatorNotAvailable    int16 = 15
 	invalidTopic               int16 = 17
 	topicAuthorizationFailed   int16 = 29

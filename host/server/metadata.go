@@ -103,10 +103,27 @@ func (s *Server) describe(t *host.Topic) kmsg.MetadataResponseTopic {
 	out.Topic, out.TopicID, out.IsInternal = &t.Name, t.WireID(), internal(t.Name)
 	out.Partitions = []kmsg.MetadataResponseTopicPartition{}
 	for _, p := range t.Partitions {
+		out.Partitions = append(out.Partitions, withoutLeader(int32(len(out.Partitions)), p.ID.Partition)...)
 		one := kmsg.NewMetadataResponseTopicPartition()
 		one.Partition, one.Leader, one.LeaderEpoch = p.ID.Partition, s.node, p.KnownLeaderEpoch()
 		one.Replicas, one.ISR, one.OfflineReplicas = []int32{s.node}, []int32{s.node}, []int32{}
 		out.Partitions = append(out.Partitions, one)
+	}
+	return out
+}
+
+// maxFilled bounds the numbers of partitions that are told although they are not there.
+const maxFilled = 10_000
+
+// withoutLeader is the partitions from next to before number, which are in none of the tiers here: as a broker tells of those that
+// nobody leads. A client that misses a number takes none of the topic's partitions.
+func withoutLeader(next, number int32) []kmsg.MetadataResponseTopicPartition {
+	var out []kmsg.MetadataResponseTopicPartition
+	for ; next < min(number, maxFilled); next++ {
+		one := kmsg.NewMetadataResponseTopicPartition()
+		one.Partition, one.ErrorCode, one.Leader, one.LeaderEpoch = next, leaderNotAvailable, -1, -1
+		one.Replicas, one.ISR, one.OfflineReplicas = []int32{}, []int32{}, []int32{}
+		out = append(out, one)
 	}
 	return out
 }

@@ -109,7 +109,7 @@ func (d *scene) compareOffset(ctx context.Context, v *verdict, a asked, h *host.
 // memory holds what is held in memory against what may be.
 func (d *scene) memory(v *verdict, h *host.Host) {
 	if used, limit := h.MemoryInUse(); used > limit {
-		v.wrongf("%d bytes in memory, and the limit is %d", used, limit)
+		v.brokef("%d bytes in memory, and the limit is %d", used, limit)
 	}
 }
 

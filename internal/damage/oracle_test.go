@@ -14,6 +14,13 @@ import (
 type verdict struct {
 	wrong []string // silent wrong answers, and errors that name nothing
 	told  []string // errors and findings, for people
+	// broken: one of wrong is a crash, or too much memory, which is wrong whatever was damaged.
+	broken bool
+}
+
+func (v *verdict) brokef(format string, args ...any) {
+	v.broken = true
+	v.wrongf(format, args...)
 }
 
 func (v *verdict) wrongf(format string, args ...any) {

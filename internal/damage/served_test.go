@@ -152,7 +152,7 @@ func consumeServed(_ testing.TB, ctx context.Context, d *scene) (v verdict) {
 }
 
 // quiet is how long a client waits for one more record: a server that has some gives them at once.
-const quiet = 3 * time.Second
+const quiet = 20 * time.Second
 
 func (d *scene) consume(ctx context.Context, v *verdict, s *serving, k *known, iso locality.Isolation) {
 	level := kgo.ReadUncommitted()

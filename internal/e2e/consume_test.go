@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/rsmhost/rsmhost/host"
+	"github.com/rsmhost/rsmhost/host/server"
 	"github.com/rsmhost/rsmhost/internal/golden"
 )
 
@@ -105,6 +108,27 @@ func againstRecorded(t *testing.T, fixture, isolation, address string) string {
 }
 
 func partitionOf(l line) any { return fmt.Sprintf("%s-%s", l["topic"], l["partition"]) }
+
+// TestPartitionsBesideAMissingOneAreRead: where one partition of a topic is in no tier, clients read the others.
+func TestPartitionsBesideAMissingOneAreRead(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(fixtures, "txn", "local", "payments-1"))); err != nil {
+		t.Fatal(err)
+	}
+	logs := t.TempDir()
+	if err := os.Rename(dir, filepath.Join(logs, "payments-1")); err != nil {
+		t.Fatal(err)
+	}
+	address := served(t, openHost(t, host.Config{LogDirs: []string{logs}}), server.Options{})
+	cl := client(t, address, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"payments": {1: kgo.NewOffset().AtStart()}}))
+	if got := consume(t, cl, 1)[0]; got.Partition != 1 || got.Offset != 0 {
+		t.Errorf("%d-%d, want the first record of partition 1", got.Partition, got.Offset)
+	}
+	topics, err := kadm.NewClient(cl).ListTopics(context.Background(), "payments")
+	if err != nil || len(topics["payments"].Partitions) != 2 || topics["payments"].Partitions[0].Err == nil || topics["payments"].Partitions[1].Err != nil {
+		t.Errorf("partitions %v, %v: want 0 without a leader, and 1", topics["payments"].Partitions, err)
+	}
+}
 
 // TestSeek: a consumer that begins anywhere gets the first record at or above that offset.
 func TestSeek(t *testing.T) {
