@@ -143,10 +143,10 @@ func TestAbortWithoutAMarker(t *testing.T) {
 // before them is.
 func TestReadCommittedEndsBeforeAHole(t *testing.T) {
 	for _, told := range []bool{false, true} {
-		first, second := transactionLog(t, 0)
+		_, second := transactionLog(t, 0)
 		third := kafkabytes.NewSegment(t, id("a"), 3, batch{Base: 90, Last: 99}, kafkabytes.Marker(100, 7, false))
 		before := kafkabytes.NewSegment(t, id("a"), 4, batch{Base: 0, Last: 9})
-		first = kafkabytes.NewSegment(t, id("a"), 1, batch{Base: 10, Last: 19}, txn(20, 29, 8), batch{Base: 30, Last: 39})
+		first := kafkabytes.NewSegment(t, id("a"), 1, batch{Base: 10, Last: 19}, txn(20, 29, 8), batch{Base: 30, Last: 39})
 		first.Meta.TxnIndexEmpty, third.Meta.TxnIndexEmpty = told, told
 		r := newReader(t, Better, memrsm.New(memrsm.Inline, before, first, second, third), remotePartition(t, before, first, third))
 		got := committed(t, r, ask("a", 0, 1<<20))
