@@ -162,6 +162,18 @@ func (p *TopicPartition) tellHoles() {
 	}
 }
 
+// eachTiered visits the holes of the local tier that the remote one has as a whole.
+func (p *TopicPartition) eachTiered(visit func(finding.Finding)) {
+	if p.Local == nil || p.Remote == nil {
+		return
+	}
+	for h, ok := p.Local.NextHole(0); ok; h, ok = p.Local.NextHole(h.Until) {
+		if len(p.Remote.Holes(p.lineage, h.From, h.Until)) == 0 {
+			visit(h.Finding(p.Local.ID))
+		}
+	}
+}
+
 func (p *TopicPartition) tell(offset int64, format string, args ...any) {
 	p.Findings = append(p.Findings, finding.Of(p.ID, offset, format, args...))
 }

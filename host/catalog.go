@@ -25,6 +25,7 @@ type catalog struct {
 	byID   map[abi.UUID]*Topic // those whose id is known
 	epochs *epochReader
 	nodeID int32
+	tiered map[finding.Finding]bool // holes of local logs that the remote tier has as a whole
 }
 
 // incarnation is a topic's name and id; topics whose id no file tells have the zero id, and only their name.
@@ -86,7 +87,8 @@ type TopicPartition struct {
 
 // newCatalog makes a catalog of what was looked at. What an earlier one read from the store is taken over from old; it may be nil.
 func newCatalog(v *view, nodeID int32, epochs *epochReader, old *catalog) *catalog {
-	c := &catalog{topics: map[string]*Topic{}, all: map[incarnation]*Topic{}, byID: map[abi.UUID]*Topic{}, nodeID: nodeID, epochs: epochs}
+	c := &catalog{topics: map[string]*Topic{}, all: map[incarnation]*Topic{}, byID: map[abi.UUID]*Topic{}, nodeID: nodeID, epochs: epochs,
+		tiered: map[finding.Finding]bool{}}
 	ids := identify(v.store, v.dirs)
 	for _, d := range v.dirs {
 		for _, l := range d.Logs() {
@@ -215,6 +217,7 @@ func (c *catalog) complete(t *Topic, v *view, old *catalog) {
 		p.complete(v)
 		p.findHoles(old.find(t, p.ID.Partition))
 		p.tellHoles()
+		p.eachTiered(func(f finding.Finding) { c.tiered[f] = true })
 		t.Deleted = t.Deleted && p.Local == nil && p.Remote.Deleted()
 	}
 }

@@ -32,11 +32,17 @@ func (h *Host) standingLocked() []finding.Finding {
 			all = append(all, problemFinding(p))
 		}
 	}
+	c := h.catalog.Load()
 	for _, d := range h.dirs {
-		all = append(all, logFindings(d, nil)...)
+		for _, f := range logFindings(d, nil) {
+			if c.tiered[f] {
+				f.Repaired = true
+			}
+			all = append(all, f)
+		}
 	}
 	all = append(all, missingLogs(h.dirs)...)
-	return append(all, h.catalog.Load().findings()...)
+	return append(all, c.findings()...)
 }
 
 // findings is what the two tiers and the checkpoints say against each other.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rsmhost/rsmhost/internal/kafkabytes"
+	"github.com/rsmhost/rsmhost/internal/memrsm"
 )
 
 // TestPartitionWithoutItsDirectoryIsAFinding: the checkpoint knows it, and it lies in no log directory.
@@ -60,4 +61,46 @@ func replaceByFile(path string) error {
 		return err
 	}
 	return os.WriteFile(path, nil, 0o600)
+}
+
+// TestATieredHoleIsRepaired: what is missing of a local log is read from the remote tier where that has all of it, and the finding
+// says so; where it has a part, the finding stays what it was.
+func TestATieredHoleIsRepaired(t *testing.T) {
+	p := tp("orders", 1)
+	a, b, c, d := tens(t, p, 11, 0, 2, 0), tens(t, p, 12, 20, 2, 0), tens(t, p, 13, 40, 2, 0), tens(t, p, 14, 60, 1, 0)
+	gone, gone2 := *b, *c
+	gone.Log, gone2.Log = nil, nil
+	for name, tt := range map[string]struct {
+		local, remote []*segment
+		repaired      map[int64]bool // by the hole's first offset
+		reads         map[int64]string
+	}{
+		"all of it": {[]*segment{a, &gone, c, d}, []*segment{a, b}, map[int64]bool{20: true},
+			map[int64]string{0: "NONE [0 10]", 20: "NONE [20 30 40 50 60]"}},
+		"one of two": {[]*segment{a, &gone, &gone2, d}, []*segment{a, b}, map[int64]bool{20: true, 40: false},
+			map[int64]string{20: "NONE [20 30]", 40: "NOT_LEADER_OR_FOLLOWER []"}},
+		"both": {[]*segment{a, &gone, &gone2, d}, []*segment{a, b, c}, map[int64]bool{20: true, 40: true},
+			map[int64]string{20: "NONE [20 30]", 40: "NONE [40 50 60]"}},
+		"a part of it": {[]*segment{a, &gone, c, d}, []*segment{a, tens(t, p, 15, 20, 1, 0)}, map[int64]bool{20: false},
+			map[int64]string{20: "NONE [20]", 30: "NOT_LEADER_OR_FOLLOWER []"}},
+		"nothing": {[]*segment{a, &gone, c, d}, []*segment{a}, map[int64]bool{20: false},
+			map[int64]string{20: "NOT_LEADER_OR_FOLLOWER []"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, meta := t.TempDir(), t.TempDir()
+			kafkabytes.WriteLog(t, dir, p, tt.local...)
+			kafkabytes.WriteMetadata(t, meta, finished(tt.remote...)...)
+			h := open(t, Config{RSM: memrsm.New(memrsm.Inline, tt.remote...), Metadata: "dir:" + meta, LogDirs: []string{dir}})
+			for offset, is := range tt.reads {
+				want(t, fmt.Sprint("from ", offset), read(t, h, from("orders", offset)), is)
+			}
+			told := map[int64]bool{}
+			for _, f := range h.Findings() {
+				if f.Path != "" && f.Offset >= 0 {
+					told[f.Offset] = f.Repaired
+				}
+			}
+			want(t, "repaired", fmt.Sprint(told), fmt.Sprint(tt.repaired))
+		})
+	}
 }

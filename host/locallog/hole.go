@@ -46,6 +46,16 @@ func (l *Log) Hole(offset int64) (Hole, bool) {
 	return Hole{}, false
 }
 
+// NextHole gives the first hole that ends behind offset.
+func (l *Log) NextHole(offset int64) (first Hole, ok bool) {
+	for _, h := range l.holes {
+		if h.Until > offset && (!ok || h.From < first.From) {
+			first, ok = h, true
+		}
+	}
+	return first, ok
+}
+
 // between gives the hole in front of the segment i or, where i is behind the last one, of the log's end, for a read that began
 // at from.
 func (l *Log) between(from int64, i int) (Hole, bool) {

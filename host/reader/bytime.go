@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/rsmhost/rsmhost/host/format"
@@ -20,7 +21,9 @@ type batchRef struct {
 // between the two (KAFKA-17637).
 func (q *offsetQuery) byTime(ctx context.Context, ts int64) (place, error) {
 	start := q.part.Offsets.LogStart
-	for seg := range q.remoteSegments(func(seg *rlmm.Segment) bool { return seg.MaxTimestampMs >= ts && seg.EndOffset >= start }) {
+	for seg := range q.remoteSegments(func(seg *rlmm.Segment) bool {
+		return seg.MaxTimestampMs >= ts && seg.EndOffset >= start && q.below(seg)
+	}) {
 		p, ok, err := q.inSegment(ctx, seg, ts, start)
 		if err != nil || ok {
 			return p, err
@@ -32,8 +35,8 @@ func (q *offsetQuery) byTime(ctx context.Context, ts int64) (place, error) {
 	return q.localByTime(ctx, ts, max(start, q.part.Offsets.LocalStart))
 }
 
-// remoteSegments goes over the finished segments of the partition's lineage that begin below the local tier and fit, by start
-// offset.
+// remoteSegments goes over the finished segments of the partition's lineage that fit, by start offset: those that begin below the
+// local tier, and those that hold what is missing of it.
 func (q *offsetQuery) remoteSegments(fit func(*rlmm.Segment) bool) iter.Seq[*rlmm.Segment] {
 	return func(yield func(*rlmm.Segment) bool) {
 		if q.part.Remote == nil {
@@ -41,7 +44,7 @@ func (q *offsetQuery) remoteSegments(fit func(*rlmm.Segment) bool) iter.Seq[*rlm
 		}
 		o := q.part.Offsets
 		for s := range q.part.Remote.All() {
-			if s.State != format.CopySegmentFinished || o.LocalBase >= 0 && s.StartOffset >= o.LocalBase || !fit(s) ||
+			if s.State != format.CopySegmentFinished || !fit(s) || !q.below(s) && !q.fills(s) ||
 				!rlmm.WithinLineage(&s.SegmentMetadata, q.part.Lineage, o.LogEnd) {
 				continue
 			}
@@ -50,6 +53,11 @@ func (q *offsetQuery) remoteSegments(fit func(*rlmm.Segment) bool) iter.Seq[*rlm
 			}
 		}
 	}
+}
+
+// below reports a segment that begins below the local tier.
+func (q *offsetQuery) below(s *rlmm.Segment) bool {
+	return q.part.Offsets.LocalBase < 0 || s.StartOffset < q.part.Offsets.LocalBase
 }
 
 // inSegment looks in one remote segment, from where its time index points to.
@@ -107,15 +115,75 @@ func (r *Reader) heads(ctx context.Context, b batchRef, visit func(format.Record
 	return format.RecordHeads(bytes, 0, visit)
 }
 
-// localByTime looks in the local tier: from the first segment on that is new enough.
+// localByTime looks in the local tier: from the first segment on that is new enough. What is missing of it is looked for in the
+// remote tier, where that has it.
 func (q *offsetQuery) localByTime(ctx context.Context, ts, start int64) (p place, err error) {
-	p = nowhere
-	if q.part.Local == nil {
-		return p, nil
+	for p = nowhere; q.part.Local != nil; {
+		err = q.part.Local.Scan(start, func(b *locallog.Batch) (stop bool, err error) {
+			p, stop, err = q.inBatch(ctx, batchRef{&b.BatchHeader, b.Bytes}, ts, start)
+			return stop, err
+		})
+		h, ok := q.filled(start, err)
+		if !ok {
+			return p, err
+		}
+		for seg := range q.filling(h) {
+			if seg.MaxTimestampMs < ts {
+				continue
+			}
+			if p, ok, err = q.inSegment(ctx, seg, ts, max(start, h.From)); err != nil || ok {
+				return p, err
+			}
+		}
+		start = h.Until
 	}
-	err = q.part.Local.Scan(start, func(b *locallog.Batch) (stop bool, err error) {
-		p, stop, err = q.inBatch(ctx, batchRef{&b.BatchHeader, b.Bytes}, ts, start)
-		return stop, err
-	})
-	return p, err
+	return p, nil
+}
+
+// localScan is the local log's Scan, which goes on behind what the remote tier has of it. Those segments are remoteSegments too.
+func (q *offsetQuery) localScan(start int64, visit func(*locallog.Batch) (stop bool, err error)) error {
+	for {
+		err := q.part.Local.Scan(start, visit)
+		h, ok := q.filled(start, err)
+		if !ok {
+			return err
+		}
+		start = h.Until
+	}
+}
+
+// filled gives the hole that ended a scan of the local log that began at start, if the remote tier has all of it.
+func (q *offsetQuery) filled(start int64, err error) (h locallog.Hole, ok bool) {
+	if !errors.Is(err, locallog.ErrHole) {
+		return h, false
+	}
+	h, ok = q.part.Local.NextHole(start)
+	return h, ok && q.part.Tiered(h.From, h.Until)
+}
+
+// filling are the remote segments of the partition's lineage that hold offsets of a hole, by start offset.
+func (q *offsetQuery) filling(h locallog.Hole) iter.Seq[*rlmm.Segment] {
+	return func(yield func(*rlmm.Segment) bool) {
+		for s := range q.part.Remote.All() {
+			if s.State == format.CopySegmentFinished && s.EndOffset >= h.From && s.StartOffset < h.Until &&
+				rlmm.WithinLineage(&s.SegmentMetadata, q.part.Lineage, q.part.Offsets.LogEnd) && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// fills reports a segment that holds offsets of a hole of the local log that the remote tier has all of.
+func (q *offsetQuery) fills(s *rlmm.Segment) bool {
+	for at := s.StartOffset; q.part.Local != nil && at <= s.EndOffset; {
+		h, ok := q.part.Local.NextHole(at)
+		if !ok || h.From > s.EndOffset {
+			return false
+		}
+		if q.part.Tiered(h.From, h.Until) {
+			return true
+		}
+		at = h.Until
+	}
+	return false
 }

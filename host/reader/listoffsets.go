@@ -2,11 +2,13 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/epoch"
 	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/locallog"
 )
 
 // The timestamps of ListOffsets that are no times (Kafka protocol, api key 2; KIP-405, KIP-734, KIP-1005, KIP-1023).
@@ -163,10 +165,14 @@ func (r *Reader) listOffset(ctx context.Context, req *ListOffsetsRequest, p *Lis
 	return out
 }
 
-// offsetsCode is codeOf, but for a lookup that its deadline ended: REQUEST_TIMED_OUT, as a broker says it.
+// offsetsCode is codeOf, but for a lookup that its deadline ended: REQUEST_TIMED_OUT, as a broker says it. One that comes to
+// offsets that are missing is NOT_LEADER_OR_FOLLOWER, as of a fetch.
 func offsetsCode(err error) Code {
-	if abi.KindOf(err) == abi.Deadline {
+	switch {
+	case abi.KindOf(err) == abi.Deadline:
 		return RequestTimedOut
+	case errors.Is(err, errNotHere), errors.Is(err, locallog.ErrHole):
+		return NotLeaderOrFollower
 	}
 	return codeOf(err)
 }

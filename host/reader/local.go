@@ -48,6 +48,9 @@ func (r *Reader) localOne(ctx context.Context, rd *read, offset, room int64, fir
 		return nil
 	}
 	if h, ok := r.missing(rd, offset); ok {
+		if rd.part.Tiered(h.From, h.Until) { // the next read begins there
+			return nil
+		}
 		r.found(rd, h.Finding(rd.part.ID))
 		return rd.tr.Fail(m, "local", h.Err(rd.part.ID))
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/internal/kafkabytes"
 	"github.com/rsmhost/rsmhost/internal/memrsm"
 )
 
@@ -89,12 +90,57 @@ func TestLocalHole(t *testing.T) {
 			}
 		}
 	}
-	for _, ts := range []int64{1 << 50, MaxTimestamp} {
+	for _, tt := range []struct {
+		topic     string
+		timestamp int64
+		code      Code
+		offset    int64
+	}{
+		{"a", 1 << 50, NotLeaderOrFollower, -1},
+		{"a", MaxTimestamp, NotLeaderOrFollower, -1},
+		{"b", 1 << 50, None, -1},
+		{"b", MaxTimestamp, None, 0},
+	} {
 		got := r.ListOffsets(context.Background(), &ListOffsetsRequest{Version: 9, ReplicaID: locality.Consumer, Partitions: []ListOffsetsPartition{
-			{Topic: "a", Timestamp: ts, CurrentLeaderEpoch: -1}}})[0]
-		if got.Code != KafkaStorageError {
-			t.Errorf("timestamp %d: %v, offset %d", ts, got.Code, got.Offset)
+			{Topic: tt.topic, Timestamp: tt.timestamp, CurrentLeaderEpoch: -1}}})[0]
+		if got.Code != tt.code || got.Offset != tt.offset {
+			t.Errorf("%s at timestamp %d: %v, offset %d: %v", tt.topic, tt.timestamp, got.Code, got.Offset, got.Err)
 		}
+	}
+}
+
+// TestTimesInALocalHole: what is missing locally and lies in the remote tier is found by its time.
+func TestTimesInALocalHole(t *testing.T) {
+	of := func(number byte, start, timestamp int64) *segment {
+		return kafkabytes.NewSegment(t, id("a"), number, batch{Base: start, Last: start + 9, Size: 100, Timestamp: timestamp},
+			batch{Base: start + 10, Last: start + 19, Size: 100, Timestamp: timestamp + 10})
+	}
+	below, a, b, c := of(1, 0, 100), of(2, 20, 120), of(3, 40, 900), of(4, 60, 160)
+	gone := *b
+	gone.Log = nil
+	for name, tt := range map[string]struct {
+		remote []*segment
+		codes  map[int64]Code // by timestamp; None where it is not in it
+	}{
+		"it is there":     {[]*segment{below, a, b}, nil},
+		"it is not there": {[]*segment{below, a}, map[int64]Code{900: NotLeaderOrFollower, 905: NotLeaderOrFollower, 911: NotLeaderOrFollower, 165: NotLeaderOrFollower, MaxTimestamp: NotLeaderOrFollower}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := withLocal(t, remotePartition(t, tt.remote...), a, &gone, c)
+			p.Offsets.LogStart = 0
+			r := newReader(t, Better, memrsm.New(memrsm.Inline, tt.remote...), p)
+			for timestamp, offset := range map[int64]int64{0: 0, 110: 10, 115: 20, 130: 30, 165: 40, 900: 40, 905: 50, 911: -1, MaxTimestamp: 50} {
+				got := r.ListOffsets(context.Background(), &ListOffsetsRequest{Version: 9, ReplicaID: locality.Consumer, Partitions: []ListOffsetsPartition{
+					{Topic: "a", Timestamp: timestamp, CurrentLeaderEpoch: -1}}})[0]
+				code := tt.codes[timestamp]
+				if code != None {
+					offset = -1
+				}
+				if got.Code != code || got.Offset != offset {
+					t.Errorf("timestamp %d: %v, offset %d, want %v, %d: %v", timestamp, got.Code, got.Offset, code, offset, got.Err)
+				}
+			}
+		})
 	}
 }
 

@@ -94,7 +94,7 @@ func (s *maxSearch) local(ctx context.Context) error {
 		return nil
 	}
 	greatest := (*locallog.Batch)(nil)
-	err := s.q.part.Local.Scan(s.q.part.Offsets.LogStart, func(b *locallog.Batch) (bool, error) {
+	err := s.q.localScan(s.q.part.Offsets.LogStart, func(b *locallog.Batch) (bool, error) {
 		if !b.IsControl() && (greatest == nil || b.MaxTimestamp > greatest.MaxTimestamp) {
 			greatest = b
 		}
@@ -106,7 +106,7 @@ func (s *maxSearch) local(ctx context.Context) error {
 	if err := s.batch(ctx, batchRef{&greatest.BatchHeader, greatest.Bytes}); err != nil || s.best.timestamp == greatest.MaxTimestamp {
 		return err
 	}
-	return s.q.part.Local.Scan(s.q.part.Offsets.LogStart, func(b *locallog.Batch) (bool, error) {
+	return s.q.localScan(s.q.part.Offsets.LogStart, func(b *locallog.Batch) (bool, error) {
 		if !s.promising(&b.BatchHeader) {
 			return false, nil
 		}

@@ -129,6 +129,11 @@ func (p *Partition) HoleAt(offset int64) (rlmm.Hole, bool) {
 	return p.Holes[i], true
 }
 
+// Tiered reports whether the remote tier has all offsets from inclusive to exclusive, in the partition's lineage.
+func (p *Partition) Tiered(from, to int64) bool {
+	return p.Remote != nil && len(p.Remote.Holes(p.Lineage, from, to)) == 0
+}
+
 // Catalog finds partitions. It is the reader's caller's.
 type Catalog interface {
 	// Find gives the partition. An error with a code other than None says why there is none. ctx ends when the request is
