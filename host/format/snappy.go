@@ -67,6 +67,9 @@ func snappyBlock(dst, block []byte, limit int64) ([]byte, error) {
 	if int64(len(dst))+int64(n) > limit {
 		return nil, errTooLarge
 	}
+	if cap(dst) == 0 {
+		dst = make([]byte, 0, n) // what a block holds, and no more
+	}
 	dst = slices.Grow(dst, n)
 	if _, err := s2.Decode(dst[len(dst):len(dst)+n], block); err != nil {
 		return nil, err

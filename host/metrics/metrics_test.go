@@ -191,8 +191,8 @@ func TestFigures(t *testing.T) {
 		`rsmhost_local_bytes_total{topic="orders"}`:                                 "0",
 		`rsmhost_index_cache_requests_total{result="load"}`:                         "1",
 		`rsmhost_index_cache_requests_total{result="memory"}`:                       "2",
-		`rsmhost_plugin_calls_total{kind="OK",method="fetch_index"}`:                "2", // OFFSET, and LEADER_EPOCH for the lineage
-		`rsmhost_plugin_calls_total{kind="NOT_FOUND",method="fetch_index"}`:         "1", // PRODUCER_SNAPSHOT
+		`rsmhost_plugin_calls_total{kind="OK",method="fetch_index"}`:                "3", // OFFSET; LEADER_EPOCH and PRODUCER_SNAPSHOT of the tail
+		`rsmhost_plugin_calls_total{kind="NOT_FOUND",method="fetch_index"}`:         "0",
 		`rsmhost_plugin_call_seconds_count{method="fetch_index"}`:                   "3",
 		`rsmhost_request_errors_total{code="OFFSET_OUT_OF_RANGE",request="Fetch"}`:  "1",
 		`rsmhost_client_requests_total{client="one"}`:                               "4", // with its ApiVersions

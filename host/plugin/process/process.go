@@ -176,7 +176,7 @@ func (p *Plugin) spawn(ctx context.Context, o Options, limit time.Duration) (net
 	defer stop()
 	addr, err := client.Start()
 	if err != nil {
-		return "", "", p.explainStart(ctx, time.Since(begun), err)
+		return "", "", p.explainStart(ctx, begun, err)
 	}
 	return addr.Network(), addr.String(), nil
 }
@@ -319,8 +319,8 @@ func checkExecutable(name, path string) (string, error) {
 	return abs, nil
 }
 
-// explainStart says in a sentence why there was no handshake.
-func (p *Plugin) explainStart(ctx context.Context, took time.Duration, err error) error {
+// explainStart says in a sentence why there was no handshake, of a start that began at begun.
+func (p *Plugin) explainStart(ctx context.Context, begun time.Time, err error) error {
 	fail := func(kind abi.Kind, format string, args ...any) error {
 		return abi.Errorf("start plugin", p.name, kind, format, args...)
 	}
@@ -330,7 +330,7 @@ func (p *Plugin) explainStart(ctx context.Context, took time.Duration, err error
 	case p.child.pid() == 0:
 		return p.explainExec(err)
 	case context.Cause(ctx) == context.DeadlineExceeded && !wrote:
-		return fail(abi.Deadline, "the plugin gave no handshake on its standard output within %v and was killed%s", took.Round(100*time.Millisecond), p.child.out.quoteTail())
+		return fail(abi.Deadline, "the plugin gave no handshake on its standard output within %v and was killed%s", allowed(ctx, begun), p.child.out.quoteTail())
 	case ctx.Err() != nil:
 		return fail(abi.KindOf(ctx.Err()), "the start was given up: %w", ctx.Err())
 	case !wrote:
@@ -344,4 +344,14 @@ func (p *Plugin) explainStart(ctx context.Context, took time.Duration, err error
 			clip(fields[0]), clip(fields[1]), plugin.CoreProtocolVersion, abipb.HandshakeVersion)
 	}
 	return fail(abi.Internal, "the plugin's handshake %q is not usable: %w", clip(line), err)
+}
+
+// allowed is the time that a step had which began at begun, as a person would say it: whole seconds where it is seconds.
+func allowed(ctx context.Context, begun time.Time) time.Duration {
+	deadline, _ := ctx.Deadline()
+	d := deadline.Sub(begun)
+	if d < time.Second {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
 }
