@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -221,5 +222,62 @@ func TestUnknownTransactionIndexes(t *testing.T) {
 	again, indexesAgain := asked()
 	if indexesAgain != indexes || again != logs+len(segs) {
 		t.Errorf("a second time: %d indexes, logs %d times, want none and one a read", indexesAgain-indexes, again-logs)
+	}
+}
+
+// TestMarkerInTheWrongPlaceDecidesNothing: where a marker is a copy of the one before it, the transaction that it ended is the
+// index's word, and not that of the same producer's next marker.
+func TestMarkerInTheWrongPlaceDecidesNothing(t *testing.T) {
+	first := kafkabytes.NewSegment(t, id("a"), 1, txn(0, 9, 7), txn(10, 19, 8))
+	second := kafkabytes.NewSegment(t, id("a"), 2, batch{Base: 20, Last: 29}, kafkabytes.Marker(30, 8, false), kafkabytes.Marker(31, 7, false),
+		txn(32, 39, 7), kafkabytes.Marker(40, 7, true))
+	for _, e := range []format.AbortedTxn{{ProducerID: 8, FirstOffset: 10, LastOffset: 30, LastStableOffset: 0}, {ProducerID: 7, FirstOffset: 0, LastOffset: 31, LastStableOffset: 32}} {
+		second.TxnIndex = kafkabytes.AppendAborted(second.TxnIndex, e)
+	}
+	first.Meta.TxnIndexEmpty, second.Meta.TxnIndexEmpty = true, false
+	one, other := kafkabytes.Marker(30, 8, false).Bytes(t), kafkabytes.Marker(31, 7, false).Bytes(t)
+	second.Log = bytes.Replace(second.Log, other, one, 1)
+	for _, room := range []int{len(first.Log), 1 << 20} {
+		r := newReader(t, Better, memrsm.New(memrsm.Inline, first, second), remotePartition(t, first, second))
+		got := committed(t, r, ask("a", 0, int64(room)))
+		if s := delivered(t, got); s != "[]" && s != "[20]" {
+			t.Errorf("%d bytes: %s (%v), aborted %v: what 7 and 8 wrote was aborted", room, s, got.Err, got.Aborted)
+		}
+	}
+}
+
+// TestAbortBeginsBehindTheMarkerBefore: an entry that has a transaction begin before the same producer's marker before it would have
+// a client drop what that one commits, or deliver what the later one aborts.
+func TestAbortBeginsBehindTheMarkerBefore(t *testing.T) {
+	abort := func(first, last int64) format.AbortedTxn {
+		return format.AbortedTxn{ProducerID: 8, FirstOffset: first, LastOffset: last}
+	}
+	for name, tt := range map[string]struct {
+		batches []batch
+		index   []format.AbortedTxn
+		want    string
+	}{
+		"a commit":             {[]batch{txn(10, 19, 8), kafkabytes.Marker(20, 8, true), txn(30, 39, 8), kafkabytes.Marker(40, 8, false)}, nil, "[10]"},
+		"a commit, in pieces":  {[]batch{txn(10, 14, 8), txn(15, 19, 8), kafkabytes.Marker(20, 8, true), txn(30, 39, 8), kafkabytes.Marker(40, 8, false)}, nil, "[10 15]"},
+		"a commit, no data":    {[]batch{txn(10, 19, 8), kafkabytes.Marker(20, 8, true), {Base: 30, Last: 39}, kafkabytes.Marker(40, 8, false)}, nil, "[10 30]"},
+		"an abort":             {[]batch{txn(10, 19, 8), kafkabytes.Marker(20, 8, false), txn(30, 39, 8), kafkabytes.Marker(40, 8, false)}, []format.AbortedTxn{abort(10, 20)}, "[]"},
+		"an abort of no data":  {[]batch{kafkabytes.Marker(20, 8, false), txn(30, 39, 8), kafkabytes.Marker(40, 8, false)}, nil, "[]"},
+		"a commit of no data":  {[]batch{kafkabytes.Marker(20, 8, true), txn(30, 39, 8), kafkabytes.Marker(40, 8, false)}, nil, "[]"},
+		"another's commit too": {[]batch{txn(10, 19, 8), txn(20, 29, 6), kafkabytes.Marker(30, 6, true), kafkabytes.Marker(31, 8, false), txn(32, 39, 6), kafkabytes.Marker(40, 8, false)}, []format.AbortedTxn{abort(10, 31)}, "[20 32]"},
+	} {
+		for _, first := range []int64{32, 5} {
+			t.Run(fmt.Sprintf("%s, from %d", name, first), func(t *testing.T) {
+				seg := kafkabytes.NewSegment(t, id("a"), 1, slices.Concat([]batch{txn(0, 9, 9)}, tt.batches, []batch{kafkabytes.Marker(41, 9, false)})...)
+				for _, e := range append(slices.Clone(tt.index), abort(first, 40), format.AbortedTxn{ProducerID: 9, LastOffset: 41, LastStableOffset: 42}) {
+					seg.TxnIndex = format.AppendAborted(seg.TxnIndex, e)
+				}
+				seg.Meta.TxnIndexEmpty = false
+				r := newReader(t, Better, memrsm.New(memrsm.Inline, seg), remotePartition(t, seg))
+				got := committed(t, r, ask("a", 0, 1<<20))
+				if s := delivered(t, got); s != tt.want {
+					t.Errorf("%s, want %s; aborted %v", s, tt.want, got.Aborted)
+				}
+			})
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rsmhost/rsmhost/host/finding"
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/internal/memrsm"
 )
@@ -48,5 +49,26 @@ func checkDamaged(t *testing.T, what string, got PartitionData, offset, bad int6
 		t.Fatalf("%s: %s, want an error", what, bases(got))
 	case next == first && got.Code == None, got.Code == OffsetOutOfRange, got.Code == None && next != end:
 		t.Fatalf("%s: %v, %s: %v", what, got.Code, bases(got), got.Err)
+	}
+}
+
+// TestSwappedBatchesAreTold: of two batches in each other's place one is passed over. A read that begins with it fails, and one that
+// comes by has a finding.
+func TestSwappedBatchesAreTold(t *testing.T) {
+	for _, indexed := range []bool{true, false} {
+		a, b := tens(t, 1, 0, 4, 100), tens(t, 2, 40, 2, 100)
+		if !indexed {
+			a.OffsetIndex = nil
+		}
+		bad := *a
+		bad.Log = slices.Concat(a.Log[:100], a.Log[200:300], a.Log[100:200], a.Log[300:])
+		for _, offset := range []int64{0, 5, 10, 15, 20, 25} {
+			r := newReader(t, Better, memrsm.New(memrsm.Inline, &bad, b), remotePartition(t, a, b))
+			got := one(t, r, ask("a", offset, 1<<20))
+			told := slices.ContainsFunc(got.Findings, func(f finding.Finding) bool { return !f.Repaired })
+			if got.Code == None && bases(got) != "[0]" && !told {
+				t.Errorf("index %v, from %d: %s without a word", indexed, offset, bases(got))
+			}
+		}
 	}
 }

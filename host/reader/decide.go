@@ -174,6 +174,9 @@ func (r *Reader) searchRemote(ctx context.Context, rd *read, s *search, seg piec
 	}
 	key := stretchKey{remote: seg.SegmentID}
 	st := r.known.from(key, at, pos, seg.until)
+	if at == s.from { // the answer ends there
+		st.behind(at)
+	}
 	defer func() { r.known.put(key, st) }()
 	if !s.gap {
 		if over, err := r.scanOn(ctx, rd, s, seg, st); over || err != nil {
@@ -436,6 +439,9 @@ func (r *Reader) searchLocalSegment(rd *read, s *search, seg *locallog.Segment, 
 	}
 	key := stretchKey{local: seg.File()}
 	st := r.known.from(key, at, pos, math.MaxInt64)
+	if rd.acc.tail.local == seg && at == s.from { // the answer ends there
+		st.behind(at)
+	}
 	defer func() { r.known.put(key, st) }()
 	enough := func() bool { s.settle(rd, st); return len(s.open) == 0 }
 	if s.gap { // an abort that is found may be of a later transaction: the index says where that began

@@ -110,6 +110,13 @@ func (s *stretches) from(k stretchKey, offset, pos, until int64) *stretch {
 	return &st
 }
 
+// behind says that the batch at st.pos follows one that ends before offset. Else one that lies there a second time would not be seen.
+func (s *stretch) behind(offset int64) {
+	if s.last == 0 && s.next == offset {
+		s.last = offset
+	}
+}
+
 // took takes in a batch that lies at pos. b is its bytes where it is a marker.
 func (s *stretch) took(h *format.BatchHeader, pos int64, b []byte) error {
 	if err := follows(h, s.last); err != nil {

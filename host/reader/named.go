@@ -162,7 +162,7 @@ func (r *Reader) list(rd *read, known txnIndexes) []AbortedTransaction {
 		}
 		first := a.first
 		i := slices.IndexFunc(entries, func(e format.AbortedTxn) bool {
-			return e.ProducerID == a.producer && e.LastOffset == a.last && e.FirstOffset <= a.first
+			return e.ProducerID == a.producer && e.LastOffset == a.last && e.FirstOffset <= a.first && e.FirstOffset > a.before
 		})
 		if i >= 0 {
 			first = entries[i].FirstOffset
@@ -182,7 +182,9 @@ func (r *Reader) list(rd *read, known txnIndexes) []AbortedTransaction {
 // bears reports an entry of a transaction without data in the answer, which ends at next, that nothing in it speaks against.
 func (t *transactions) bears(e format.AbortedTxn, next int64) bool {
 	if e.LastOffset < next {
-		return slices.Contains(t.others, marker{e.ProducerID, e.LastOffset, true})
+		return slices.ContainsFunc(t.others, func(o endedTxn) bool {
+			return o.producer == e.ProducerID && o.last == e.LastOffset && e.FirstOffset > o.before
+		})
 	}
 	return !t.hasData(e.ProducerID, e.FirstOffset)
 }

@@ -105,6 +105,9 @@ func (r *Reader) search(ctx context.Context, rd *read, w *window, from *start, o
 		f.Repaired = true
 		r.found(rd, f)
 	}
+	if w.lost != nil {
+		r.found(rd, finding.Of(rd.part.ID, offset, "a batch is passed over, whose records are of other offsets than it says: %v", w.lost))
+	}
 	return at, h, ok, nil
 }
 

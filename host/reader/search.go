@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -71,7 +72,7 @@ func (w *window) find(ctx context.Context, pos, offset int64, exact bool) (int64
 			continue
 		}
 		if !ok {
-			if wrong == nil {
+			if wrong = cmp.Or(wrong, w.lost); wrong == nil {
 				wrong = w.unmoved(ctx, &passed)
 			}
 			return pos, h, false, wrong
@@ -79,8 +80,8 @@ func (w *window) find(ctx context.Context, pos, offset int64, exact bool) (int64
 		l := link{BatchHeader: h, at: pos, first: pos == begin}
 		l.proven = l.first && (exact || pos == 0 && h.BaseOffset == w.seg.StartOffset)
 		overlaps, err := w.place(&passed, &l)
-		if l.proven { // nothing lies between the two
-			wrong = nil
+		if l.proven && wrong != nil { // nothing lies between the two: the one between is of elsewhere
+			w.lost, wrong = wrong, nil
 		}
 		switch {
 		case err != nil:
@@ -108,7 +109,7 @@ func (w *window) find(ctx context.Context, pos, offset int64, exact bool) (int64
 			}
 		}
 		if h.BaseOffset > offset { // what was asked for is not there
-			if wrong == nil {
+			if wrong = cmp.Or(wrong, w.lost); wrong == nil {
 				wrong = w.unmoved(ctx, &passed)
 			}
 			return pos, h, wrong == nil, wrong

@@ -13,6 +13,7 @@ import (
 type openTxn struct {
 	producer int64
 	first    int64 // base offset of its first batch in the answer
+	before   int64 // offset of the producer's marker before it in the answer; -1: there is none
 }
 
 // endedTxn is a transaction that was aborted.
@@ -27,8 +28,9 @@ type endedTxn struct {
 type transactions struct {
 	open    []openTxn  // undecided at the end of the answer, by first offset
 	aborted []endedTxn // with data in the answer
-	others  []marker   // of aborts, in the answer, of transactions without data in it
+	others  []endedTxn // aborts, in the answer, of transactions without data in it
 	data    []openTxn  // of each producer the last batch of data
+	ends    []openTxn  // of each producer the last marker
 }
 
 // none reports an answer without any transactional batch.
@@ -39,9 +41,9 @@ func (t *transactions) saw(h *format.BatchHeader, read func() ([]byte, error)) e
 	i := slices.IndexFunc(t.open, func(o openTxn) bool { return o.producer == h.ProducerID })
 	if !h.IsControl() {
 		if i < 0 {
-			t.open = append(t.open, openTxn{h.ProducerID, h.BaseOffset})
+			t.open = append(t.open, openTxn{h.ProducerID, h.BaseOffset, t.endBefore(h.ProducerID)})
 		}
-		t.sawData(h)
+		t.data = saw(t.data, h)
 		return nil
 	}
 	b, err := read()
@@ -55,20 +57,31 @@ func (t *transactions) saw(h *format.BatchHeader, read func() ([]byte, error)) e
 	case i >= 0 && abort:
 		t.aborted = append(t.aborted, endedTxn{t.open[i], h.BaseOffset})
 	case abort:
-		t.others = append(t.others, marker{h.ProducerID, h.BaseOffset, true})
+		t.others = append(t.others, endedTxn{openTxn{h.ProducerID, h.BaseOffset, t.endBefore(h.ProducerID)}, h.BaseOffset})
 	}
+	t.ends = saw(t.ends, h)
 	if i >= 0 {
 		t.open = slices.Delete(t.open, i, i+1)
 	}
 	return nil
 }
 
-func (t *transactions) sawData(h *format.BatchHeader) {
-	i := slices.IndexFunc(t.data, func(o openTxn) bool { return o.producer == h.ProducerID })
+// saw notes a batch as the last one of its producer.
+func saw(last []openTxn, h *format.BatchHeader) []openTxn {
+	i := slices.IndexFunc(last, func(o openTxn) bool { return o.producer == h.ProducerID })
 	if i < 0 {
-		i, t.data = len(t.data), append(t.data, openTxn{producer: h.ProducerID})
+		i, last = len(last), append(last, openTxn{producer: h.ProducerID, before: -1})
 	}
-	t.data[i].first = h.BaseOffset
+	last[i].first = h.BaseOffset
+	return last
+}
+
+// endBefore is the offset of a producer's last marker in the answer, -1 where there is none: what it writes next begins behind it.
+func (t *transactions) endBefore(producer int64) int64 {
+	if i := slices.IndexFunc(t.ends, func(o openTxn) bool { return o.producer == producer }); i >= 0 {
+		return t.ends[i].first
+	}
+	return -1
 }
 
 // hasData reports data of a producer in the answer at or above offset.
@@ -78,7 +91,7 @@ func (t *transactions) hasData(producer, offset int64) bool {
 
 // clone is a copy that can be thrown away.
 func (t *transactions) clone() transactions {
-	return transactions{slices.Clone(t.open), slices.Clone(t.aborted), slices.Clone(t.others), slices.Clone(t.data)}
+	return transactions{slices.Clone(t.open), slices.Clone(t.aborted), slices.Clone(t.others), slices.Clone(t.data), slices.Clone(t.ends)}
 }
 
 // tracks says whether a batch matters to the list of aborted transactions of an answer.

@@ -36,6 +36,7 @@ type window struct {
 	first  int64        // how much is read at once while the first batch is looked for; it grows
 	scans  *scanIndexes // takes in what is passed over; nil: nothing does
 	noted  int64        // position of the last batch that scans took in
+	lost   error        // a batch that a search passed over: its offsets are not its own
 
 	start int64
 	mem   memory
@@ -108,7 +109,7 @@ func (w *window) lookahead() int64 {
 }
 
 // restart goes to position pos, and forgets what lies in the window.
-func (w *window) restart(pos int64) { w.start, w.n, w.first = pos, 0, firstRead }
+func (w *window) restart(pos int64) { w.start, w.n, w.first, w.lost = pos, 0, firstRead, nil }
 
 // bytes gives what lies in the window from position pos to end.
 func (w *window) bytes(pos, end int64) []byte { return w.buf.B[pos-w.start : min(end-w.start, w.n)] }
