@@ -3,6 +3,7 @@ package locallog
 import (
 	"path/filepath"
 
+	"github.com/rsmhost/rsmhost/abi"
 	"github.com/rsmhost/rsmhost/host/format"
 )
 
@@ -63,17 +64,26 @@ func (l *Log) producersAtEnd() (producers, error) {
 // producersAt gives the open transactions of the newest usable snapshot at or below offset, and the offset that it covers
 // up to. A broken snapshot is passed over for an older one, as a broker does.
 func (l *Log) producersAt(offset int64) (producers, int64, error) {
-	open := producers{}
+	open, entries := producers{}, checkedEntries
 	for i := len(l.snapshots) - 1; i >= 0; i-- {
 		if l.snapshots[i] > offset {
 			continue
 		}
 		name := format.SegmentFileName(l.snapshots[i], ".snapshot")
 		empty := false
-		states, _, err := readFile(l.Path, name, maxSmall, func(b []byte) ([]format.ProducerState, error) {
+		states, there, err := readFile(l.Path, name, maxSmall, func(b []byte) ([]format.ProducerState, error) {
 			empty = len(b) == 0
 			return format.ParseProducerSnapshot(b)
 		})
+		if err == nil && !there { // it was deleted meanwhile
+			continue
+		}
+		if err == nil {
+			if err = l.checkSnapshot(states, l.snapshots[i], entries); err != nil && abi.KindOf(err) != abi.Corrupt {
+				return nil, 0, err
+			}
+			entries = doubtedEntries
+		}
 		if err != nil {
 			if !(empty && i == len(l.snapshots)-1) { // else a broker has made the file, and not yet written it
 				l.noteRepaired(filepath.Join(l.Path, name), "%v; an older one is used", pathless(err))
