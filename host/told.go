@@ -73,17 +73,31 @@ func (h *Host) snapshot(ctx context.Context, seg *rlmm.Segment) (map[int64]int64
 	if err != nil {
 		return nil, err
 	}
+	if err := h.checkSnapshot(ctx, seg, states); err != nil {
+		return nil, err
+	}
 	open := map[int64]int64{}
 	for _, s := range states {
-		if max(s.LastOffset, s.CurrentTxnFirstOffset) > seg.EndOffset {
-			return nil, abi.Errorf("read producer snapshot", seg.Key(), abi.Corrupt, "it tells of producer %d at offset %d, behind the segment's end at %d",
-				s.ProducerID, max(s.LastOffset, s.CurrentTxnFirstOffset), seg.EndOffset)
-		}
 		if s.CurrentTxnFirstOffset >= 0 {
 			open[s.ProducerID] = s.CurrentTxnFirstOffset
 		}
 	}
 	return open, nil
+}
+
+// checkSnapshot holds the producers of a snapshot against the segment, and against the segment's last batches where one of them has
+// had a transaction.
+func (h *Host) checkSnapshot(ctx context.Context, seg *rlmm.Segment, states []format.ProducerState) (err error) {
+	var tail format.ProducerTail
+	if slices.ContainsFunc(states, func(s format.ProducerState) bool { return s.CurrentTxnFirstOffset >= 0 || s.CoordinatorEpoch >= 0 }) {
+		if tail, err = h.reader.ProducersAtEnd(ctx, seg); err != nil {
+			return err
+		}
+	}
+	if err := tail.Check(states, seg.EndOffset+1); err != nil {
+		return abi.E("read producer snapshot", seg.Key(), abi.Corrupt, err)
+	}
+	return nil
 }
 
 // lost reports an error of an index that will not go by itself.

@@ -42,7 +42,7 @@ func TestRemoteTierEndsBeforeAMarker(t *testing.T) {
 	}
 	a := kafkabytes.NewSegment(t, p, 11, txn(0, 8), kafkabytes.Batch{Base: 10, Last: 18, Attributes: kafkabytes.Transactional, ProducerID: 7},
 		kafkabytes.Marker(19, 8, false), txn(20, 8))
-	a.Snapshot = kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 8, FirstOffset: 20}, kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 10})
+	a.Snapshot = kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 8, FirstOffset: 20, LastOffset: 29}, kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 10, LastOffset: 18})
 	a.TxnIndex = kafkabytes.AppendAborted(nil, format.AbortedTxn{ProducerID: 8, FirstOffset: 0, LastOffset: 19, LastStableOffset: 10})
 	a.Meta.TxnIndexEmpty = false
 	b := kafkabytes.NewSegment(t, p, 12, kafkabytes.Marker(30, 7, false), kafkabytes.Batch{Base: 31, Last: 38}, kafkabytes.Marker(39, 8, true))
@@ -69,19 +69,22 @@ func TestRemoteTierEndsBeforeAMarker(t *testing.T) {
 // data says what is open, from an earlier snapshot on, and a finding says so.
 func TestProducerSnapshotOfTheRemoteTier(t *testing.T) {
 	p := tp("orders", 1)
-	good := kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 10})
+	good := kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 10, LastOffset: 18})
 	for name, tt := range map[string]struct {
 		snapshot, before []byte
 		found            string
 	}{
-		"good":             {kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 10}), good, ""},
-		"missing":          {nil, good, "from offset 20 on"},
-		"damaged":          {good[:5], good, "from offset 20 on"},
-		"empty":            {[]byte{}, good, "from offset 20 on"},
-		"a bit":            {append(good[:len(good)-1:len(good)-1], 11), good, "from offset 20 on"},
-		"a later one":      {kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 40}), good, "behind the segment's end"},
-		"none is there":    {nil, nil, "from offset 0 on"},
-		"none can be used": {good[:20], good[:20], "from offset 0 on"},
+		"good":        {kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 10, LastOffset: 18}), good, ""},
+		"missing":     {nil, good, "from offset 20 on"},
+		"damaged":     {good[:5], good, "from offset 20 on"},
+		"empty":       {[]byte{}, good, "from offset 20 on"},
+		"a bit":       {append(good[:len(good)-1:len(good)-1], 11), good, "from offset 20 on"},
+		"a later one": {kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 40}), good, "it tells of producer 7 at offset 40"},
+		"an earlier one": {kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 10, LastOffset: 18}, kafkabytes.OpenTxn{ProducerID: 8, FirstOffset: 5, LastOffset: 28}),
+			good, "which has ended"},
+		"one that lacks what was written since": {kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 8, FirstOffset: 5}), good, "which has ended"},
+		"none is there":                         {nil, nil, "from offset 0 on"},
+		"none can be used":                      {good[:20], good[:20], "from offset 0 on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := kafkabytes.NewSegment(t, p, 11, kafkabytes.Batch{Base: 0, Last: 9}, kafkabytes.Batch{Base: 10, Last: 18, Attributes: kafkabytes.Transactional, ProducerID: 7},

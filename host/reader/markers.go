@@ -15,6 +15,7 @@ import (
 	"github.com/rsmhost/rsmhost/host/format"
 	"github.com/rsmhost/rsmhost/host/locallog"
 	"github.com/rsmhost/rsmhost/host/rlmm"
+	"github.com/rsmhost/rsmhost/host/transfer"
 )
 
 const (
@@ -262,4 +263,40 @@ func (r *Reader) OpenTransactions(ctx context.Context, seg *rlmm.Segment, open m
 		return false, nil
 	})
 	return err
+}
+
+// tailEntries is how many entries of the offset index the end of a segment is: 64 KiB, as brokers have it.
+const tailEntries = 16
+
+// ProducersAtEnd is what producers wrote in the last batches of a remote segment. It is empty where these can't be read as they are.
+//
+// Errors: those of the store that may pass.
+func (r *Reader) ProducersAtEnd(ctx context.Context, seg *rlmm.Segment) (tail format.ProducerTail, err error) {
+	if !r.policy.Verify || r.store == nil {
+		return tail, nil
+	}
+	x, _, err := r.offsetIndex(ctx, seg, new(transfer.Evidence))
+	if err != nil {
+		return tail, onlyPassing(ctx, err)
+	}
+	offset, pos := seg.EndOffset+1, int64(1)
+	for i := 0; i < tailEntries && pos > 0; i++ {
+		offset, pos = x.Lookup(seg.StartOffset, offset-1)
+	}
+	_, _, err = r.walkRemote(ctx, memory{lease: r.buffers.Lease()}, whole(seg), pos, func(h *format.BatchHeader, _ int64, _ []byte) (bool, error) {
+		tail.Add(h)
+		return false, nil
+	})
+	if err != nil {
+		return format.ProducerTail{}, onlyPassing(ctx, err)
+	}
+	return tail, nil
+}
+
+// onlyPassing is an error that a later try may not meet.
+func onlyPassing(ctx context.Context, err error) error {
+	if passing(ctx, err) {
+		return err
+	}
+	return nil
 }

@@ -130,7 +130,9 @@ func openAtEnd(batches []Batch) (open []OpenTxn) {
 		switch {
 		case b.Attributes&Transactional == 0:
 		case b.Attributes&Control == 0 && i < 0:
-			open = append(open, OpenTxn{b.ProducerID, b.Base})
+			open = append(open, OpenTxn{b.ProducerID, b.Base, b.Last})
+		case b.Attributes&Control == 0:
+			open[i].LastOffset = b.Last
 		case b.Attributes&Control != 0 && i >= 0:
 			open = slices.Delete(open, i, i+1)
 		}
@@ -161,8 +163,8 @@ func appendTime(index []byte, ms, offset int64) []byte {
 // AppendAborted appends an entry to a transaction index.
 func AppendAborted(index []byte, a format.AbortedTxn) []byte { return format.AppendAborted(index, a) }
 
-// OpenTxn is a transaction that has no marker yet.
-type OpenTxn struct{ ProducerID, FirstOffset int64 }
+// OpenTxn is a transaction that has no marker yet: where its first batch begins, and its last one ends; 0: there as well.
+type OpenTxn struct{ ProducerID, FirstOffset, LastOffset int64 }
 
 // Snapshot is a producer snapshot that holds open transactions.
 func Snapshot(open ...OpenTxn) []byte {
@@ -170,7 +172,7 @@ func Snapshot(open ...OpenTxn) []byte {
 	for _, t := range open {
 		b = binary.BigEndian.AppendUint64(b, uint64(t.ProducerID))
 		b = append(b, make([]byte, 2+4)...)                         // epoch, last sequence
-		b = binary.BigEndian.AppendUint64(b, uint64(t.FirstOffset)) // last offset
+		b = binary.BigEndian.AppendUint64(b, uint64(max(t.FirstOffset, t.LastOffset)))
 		b = append(b, make([]byte, 4+8+4)...)                       // delta, timestamp, coordinator epoch
 		b = binary.BigEndian.AppendUint64(b, uint64(t.FirstOffset)) // first offset of the transaction
 	}

@@ -109,7 +109,7 @@ func (d *disk) roll(p *partition) {
 	d.rewrite(p, p.active())
 	p.local = append(p.local, &segment{base: p.end})
 	d.rewrite(p, p.active())
-	d.replace(d.path(p, p.end, ".snapshot"), snapshot(p.open))
+	d.replace(d.path(p, p.end, ".snapshot"), snapshot(p.open, p.end))
 }
 
 // drop deletes a local segment.
@@ -121,11 +121,11 @@ func (d *disk) drop(p *partition, s *segment) {
 	}
 }
 
-// snapshot is a producer snapshot that holds the open transactions.
-func snapshot(open []*txn) []byte {
+// snapshot is a producer snapshot of offset end that holds the open transactions.
+func snapshot(open []*txn, end int64) []byte {
 	var out []kafkabytes.OpenTxn
 	for _, t := range open {
-		out = append(out, kafkabytes.OpenTxn{ProducerID: t.pid, FirstOffset: t.first})
+		out = append(out, kafkabytes.OpenTxn{ProducerID: t.pid, FirstOffset: t.first, LastOffset: end - 1})
 	}
 	return kafkabytes.Snapshot(out...)
 }

@@ -83,7 +83,7 @@ func build(p *partition, id uint64, interval int, start, end int64, batches []*b
 	u.Meta = abi.SegmentMetadata{TopicIDPartition: p.id, StartOffset: start, EndOffset: end, MaxTimestampMs: 1000 + end, BrokerID: 1,
 		EventTimestampMs: int64(id), SizeBytes: int64(len(u.Log)), LeaderEpochs: restrict(lineage, start, end), TxnIndexEmpty: u.TxnIndex == nil}
 	binary.BigEndian.PutUint64(u.Meta.SegmentID[8:], id)
-	u.Snapshot = snapshot(append(p.begun(start, batches), open...))
+	u.Snapshot = snapshot(append(p.begun(start, batches), open...), end+1)
 	u.Epochs = format.AppendLeaderEpochs(nil, restrict(lineage, 0, end))
 	return u
 }
