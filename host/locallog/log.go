@@ -183,9 +183,12 @@ func (l *Log) key() format.CheckpointKey {
 }
 
 // tellTorn notes bytes behind the end of s that are no batch, unless they are what a broker with log.preallocate has not written
-// yet.
+// yet, or a batch that it writes at this moment.
 func (l *Log) tellTorn(s *Segment, torn error) error {
 	if torn == nil {
+		return nil
+	}
+	if st, err := s.file.Stat(); err == nil && st.Size() > s.disk { // the next look reads on
 		return nil
 	}
 	unwritten, err := s.unwritten()

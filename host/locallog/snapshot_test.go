@@ -1,7 +1,9 @@
 package locallog
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -43,5 +45,25 @@ func TestSnapshotOfAnotherOffset(t *testing.T) {
 				t.Errorf("last stable offset %d, findings %v; want %d, told %v", l.LastStable, l.Findings, tt.stable, tt.told)
 			}
 		})
+	}
+}
+
+// TestTornWhileItIsWritten: a batch that is cut in a file that has grown since is written at this moment, and no finding.
+func TestTornWhileItIsWritten(t *testing.T) {
+	for _, grows := range []bool{false, true} {
+		dir := writeTwo(t, nil)
+		l := find(t, openDir(t, dir), "t", 0)
+		s := l.segments[len(l.segments)-1]
+		f, err := os.OpenFile(s.path, os.O_APPEND|os.O_WRONLY, 0)
+		ok(t, err)
+		_, err = f.WriteString("no batch")
+		ok(t, errors.Join(err, f.Close()))
+		if !grows {
+			s.disk += int64(len("no batch"))
+		}
+		was := len(l.Findings)
+		if err := l.tellTorn(s, errCut); err != nil || len(l.Findings) > was == grows {
+			t.Errorf("grows %v: findings %v, %v", grows, l.Findings, err)
+		}
 	}
 }
