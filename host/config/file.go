@@ -18,7 +18,7 @@ import (
 const maxFile = 64 << 10
 
 func (c *Config) loadFile(path string) error {
-	b, err := ownfile.Read("read configuration", path, maxFile)
+	b, err := ownfile.ReadGiven("read configuration", path, maxFile)
 	if err != nil {
 		return err
 	}

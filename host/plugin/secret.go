@@ -68,7 +68,7 @@ func resolveSecret(ctx context.Context, name, ref string) (string, error) {
 		}
 		return v, nil
 	case "file":
-		b, err := ownfile.Read("read", where, maxSecret)
+		b, err := ownfile.ReadGiven("read", where, maxSecret)
 		if err != nil {
 			return "", abi.E("secret", name, abi.KindOf(err), err)
 		}

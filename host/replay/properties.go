@@ -36,7 +36,7 @@ func ReadSecurity(path string) (Security, error) {
 }
 
 func readBounded(path string) ([]byte, error) {
-	return ownfile.Read("read", path, propertiesMax)
+	return ownfile.ReadGiven("read", path, propertiesMax)
 }
 
 // parseProperties reads Java's form of properties: key=value, key: value or key value; # and ! begin a comment; a backslash
