@@ -16,8 +16,14 @@ type met struct {
 
 // repaired reports something of a file that is wrong, and is repaired in memory.
 func (m *met) repaired(path string, offset int64, format string, args ...any) {
+	m.tell(true, path, offset, format, args...)
+}
+
+// tell reports something of a file that is wrong.
+func (m *met) tell(repaired bool, path string, offset int64, format string, args ...any) {
 	if m.opens != nil {
-		m.opens.noteRepaired(path, format, args...)
+		m.opens.note(path, format, args...)
+		m.opens.Findings[len(m.opens.Findings)-1].Repaired = repaired
 		return
 	}
 	report := m.report.Load()
@@ -25,7 +31,7 @@ func (m *met) repaired(path string, offset int64, format string, args ...any) {
 		return
 	}
 	f := finding.Of(m.id, offset, format, args...)
-	f.Path, f.Repaired = path, true
+	f.Path, f.Repaired = path, repaired
 	(*report)(f)
 }
 

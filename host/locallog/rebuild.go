@@ -14,12 +14,15 @@ func (l *Log) rebuildIndexes(clean bool) error {
 	for i, s := range l.segments {
 		last := i == len(l.segments)-1
 		if s.rebuild.index != nil || last && !clean {
-			x, err := s.indexed(s.index)
+			x, lost, err := s.indexed(s.index)
 			if err != nil {
 				return err
 			}
 			if why := s.rebuild.index; why != nil && !(last && why == errMissing && x.Len() == 0) { // else it is made with its first entry
 				l.noteRepaired(s.beside(".index"), "%v; made anew in memory", why)
+			}
+			if lost.bytes > 0 {
+				l.note(s.path, "%s", lost.text())
 			}
 			s.index = x
 		}

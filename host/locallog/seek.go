@@ -50,12 +50,15 @@ func (s *Segment) find(offset int64) (b batchAt, ok bool, err error) {
 
 // reindex makes the offset index anew in memory, because of the entry (offset, pos).
 func (s *Segment) reindex(offset, pos int64) error {
-	x, err := s.indexed(s.index)
+	x, lost, err := s.indexed(s.index)
 	if err != nil {
 		return err
 	}
 	if s.made.CompareAndSwap(nil, &x) && !s.harmless(offset, pos) {
 		s.met.repaired(s.beside(".index"), offset, "entry (%d, %d) does not lead to its batch; the index is made anew in memory", offset, pos)
+		if lost.bytes > 0 {
+			s.met.tell(false, s.path, lost.first, "%s", lost.text())
+		}
 	}
 	return nil
 }
@@ -85,9 +88,10 @@ func (s *Segment) headerAt(pos int64) (h format.BatchHeader, ok bool) {
 }
 
 // indexed makes an offset index from the segment's batches. Behind bytes that are no batch it goes on where an entry of old
-// leads to its batch.
-func (s *Segment) indexed(old format.OffsetIndex) (x format.OffsetIndex, err error) {
+// leads to its batch. lost is what is missing in the middle by old.
+func (s *Segment) indexed(old format.OffsetIndex) (x format.OffsetIndex, lost cut, err error) {
 	pos, next, since := int64(0), s.Base, int64(0)
+	search := cutSearch{old: old, base: s.Base}
 	for {
 		stop, err := s.scan(pos, next, s.Size, func(b batchAt) bool {
 			if since > indexInterval || b.Pos == pos && pos > 0 {
@@ -95,15 +99,16 @@ func (s *Segment) indexed(old format.OffsetIndex) (x format.OffsetIndex, err err
 				since = 0
 			}
 			since += b.Size()
+			search.sees(b, next)
 			next = b.LastOffset + 1
 			return false
 		})
 		if abi.KindOf(err) != abi.Corrupt {
-			return x, err
+			return x, search.result(), err
 		}
 		var ok bool
 		if pos, ok = s.behind(old, stop, next); !ok {
-			return x, nil
+			return x, search.result(), nil
 		}
 		next = anyOffset
 	}

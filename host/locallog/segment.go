@@ -104,7 +104,7 @@ func (s *Segment) readIndex() (x format.OffsetIndex, why error) {
 	}
 	if n := x.Len(); n > 0 {
 		if at, pos := x.Entry(n-1, s.Base); pos >= s.Size {
-			return nil, fmt.Errorf("entry (%d, %d) points behind the segment's %d bytes", at, pos, s.Size)
+			return x, fmt.Errorf("entry (%d, %d) points behind the segment's %d bytes", at, pos, s.Size)
 		}
 	}
 	return x, nil
