@@ -1,9 +1,12 @@
 package host
 
 import (
+	"slices"
+
 	"github.com/rsmhost/rsmhost/host/epoch"
 	"github.com/rsmhost/rsmhost/host/finding"
 	"github.com/rsmhost/rsmhost/host/locality"
+	"github.com/rsmhost/rsmhost/host/locallog"
 	"github.com/rsmhost/rsmhost/host/rlmm"
 )
 
@@ -67,10 +70,16 @@ func (p *TopicPartition) logStart(first, last int64, v *view) int64 {
 // then a client that starts at the log's begin would ask for what is gone. The broker cuts its leader epochs there before it
 // deletes a segment, or the metadata has all below it deleted; what is not known to be gone is not skipped.
 func (p *TopicPartition) retained(begin int64) bool {
-	if cut, ok := p.Local.Lineage.Start(); ok && begin == cut {
+	if cut, ok := p.Local.Lineage.Start(); ok && (begin == cut || begin < cut && p.deletes(cut)) {
 		return true
 	}
 	return p.Remote != nil && p.Remote.DeletedTo() >= begin
+}
+
+// deletes reports that a broker that runs, or was killed, has yet to delete what it has of the local log before offset, where a
+// segment begins. Leader epochs that were lost and begun anew begin with the log's end.
+func (p *TopicPartition) deletes(offset int64) bool {
+	return p.dir != nil && !p.dir.Clean && slices.ContainsFunc(p.Local.Segments(), func(s *locallog.Segment) bool { return s.Base == offset })
 }
 
 // committed is the end of what was committed by what else is known, before the checkpoint of high watermarks says so, which a

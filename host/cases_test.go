@@ -252,6 +252,23 @@ func TestLogStartWhileRetentionBegins(t *testing.T) {
 	}
 }
 
+// TestRetentionThatReachesTheLocalTier: where all of the remote tier has expired, retention goes on in the local one: that the leader
+// epochs begin with a later local segment, and the metadata has no segment below the local tier any more, is no finding.
+func TestRetentionThatReachesTheLocalTier(t *testing.T) {
+	p := tp("orders", 1)
+	b, c, d := tens(t, p, 12, 30, 2, 0), tens(t, p, 13, 50, 2, 0), tens(t, p, 14, 70, 2, 0)
+	for cut, found := range map[int64]int{50: 0, 60: 1, 90: 1} {
+		dir := t.TempDir()
+		kafkabytes.WriteLog(t, dir, p, b, c, d)
+		kafkabytes.WriteCheckpoint(t, dir, "log-start-offset-checkpoint", "orders 0 10")
+		kafkabytes.WriteFile(t, filepath.Join(dir, "orders-0", "leader-epoch-checkpoint"), format.AppendLeaderEpochs(nil, []abi.LeaderEpoch{{Epoch: 0, StartOffset: cut}}))
+		h := open(t, Config{RSM: memrsm.New(memrsm.Inline, b), Metadata: metadata(t, finished(b)...), LogDirs: []string{dir}})
+		if got := h.Topics()[0].Partitions[0].Findings; len(got) != found {
+			t.Errorf("leader epochs from %d: %v, want %d", cut, got, found)
+		}
+	}
+}
+
 // TestDefect2ColdPartition: the leader epochs of a partition that is only in the store come from there, and a store that is
 // slow at it holds back neither the rest of the request beyond the wait nor another request: the one is told to try again,
 // as Kafka does while metadata is loaded, and what was begun goes on for the retry.
