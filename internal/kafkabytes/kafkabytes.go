@@ -171,7 +171,7 @@ func Snapshot(open ...OpenTxn) []byte {
 	b := binary.BigEndian.AppendUint32(make([]byte, 6), uint32(len(open)))
 	for _, t := range open {
 		b = binary.BigEndian.AppendUint64(b, uint64(t.ProducerID))
-		b = append(b, make([]byte, 2+4)...)                         // epoch, last sequence
+		b = append(b, make([]byte, 2+4)...) // epoch, last sequence
 		b = binary.BigEndian.AppendUint64(b, uint64(max(t.FirstOffset, t.LastOffset)))
 		b = append(b, make([]byte, 4+8+4)...)                       // delta, timestamp, coordinator epoch
 		b = binary.BigEndian.AppendUint64(b, uint64(t.FirstOffset)) // first offset of the transaction
