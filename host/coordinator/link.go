@@ -96,10 +96,11 @@ func (l *link) ask(ctx context.Context, until <-chan struct{}, client string, q 
 	l.last++
 	last := l.last // which the next request changes, where this one is left over
 	var resp kmsg.Response
+	size := 0 // of the answer
 	done := make(chan error, 1)
 	go func() { // ends with the answer or with hangUp; each way out below waits for done, or who took the connection over does
 		var err error
-		resp, err = exchange(nc, client, last, q)
+		resp, size, err = exchange(nc, client, last, q)
 		done <- err
 	}()
 	select {
@@ -107,6 +108,9 @@ func (l *link) ask(ctx context.Context, until <-chan struct{}, client string, q 
 		if err != nil {
 			l.hangUp()
 			return nil, fmt.Errorf("%s to the coordinator inside: %w", kmsg.NameForKey(q.Key()), err)
+		}
+		if size > keptAnswer {
+			l.hangUp()
 		}
 		return resp, nil
 	case <-until:
@@ -168,28 +172,32 @@ func (l *link) close() {
 	l.hangUp()
 }
 
-// exchange writes a request and reads its answer.
-func exchange(nc net.Conn, client string, correlation int32, q kmsg.Request) (kmsg.Response, error) {
+// keptAnswer: kfake keeps a buffer as large as the largest answer for each connection, and after one of more bytes it is to let go
+// of that.
+const keptAnswer = 64 << 10
+
+// exchange writes a request and reads its answer, and gives its size.
+func exchange(nc net.Conn, client string, correlation int32, q kmsg.Request) (kmsg.Response, int, error) {
 	if _, err := nc.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID(client)).AppendRequest(nil, q, correlation)); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var head [8]byte
 	if _, err := io.ReadFull(nc, head[:]); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	n, got := binary.BigEndian.Uint32(head[:]), int32(binary.BigEndian.Uint32(head[4:]))
 	if got != correlation || n < 4 {
-		return nil, fmt.Errorf("an answer of %d bytes to request %d, want one to %d", n, got, correlation)
+		return nil, 0, fmt.Errorf("an answer of %d bytes to request %d, want one to %d", n, got, correlation)
 	}
 	body := make([]byte, n-4)
 	if _, err := io.ReadFull(nc, body); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	resp := q.ResponseKind()
 	if resp.IsFlexible() && resp.Key() != int16(kmsg.ApiVersions) && len(body) > 0 {
 		body = body[1:] // tags of the header: none
 	}
-	return resp, resp.ReadFrom(body)
+	return resp, int(n), resp.ReadFrom(body)
 }
 
 // innerLog is kfake's log in ours: what it calls a warning is about a client, and an answer tells it.

@@ -63,3 +63,23 @@ func TestDescribedAssignor(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeAnswersAreNotKept: after a large answer a session's connection to kfake is closed, with the buffer that kfake keeps for it,
+// and the next question opens another; a member stays.
+func TestLargeAnswersAreNotKept(t *testing.T) {
+	o := open(t, "")
+	s := o.connect(t)
+	q := joinOf("g", "")
+	q.Protocols[0].Metadata = make([]byte, 4*keptAnswer)
+	in := do[*kmsg.JoinGroupResponse](t, s, q)
+	q.MemberID = in.MemberID
+	in = do[*kmsg.JoinGroupResponse](t, s, q)
+	if in.ErrorCode != 0 || s.link.nc != nil {
+		t.Errorf("code %d, connection %v", in.ErrorCode, s.link.nc)
+	}
+	beat := newest(kmsg.NewPtrHeartbeatRequest())
+	beat.Group, beat.MemberID, beat.Generation = "g", in.MemberID, in.Generation
+	if r := do[*kmsg.HeartbeatResponse](t, s, beat); r.ErrorCode != 0 || s.link.nc == nil {
+		t.Errorf("code %d, connection %v", r.ErrorCode, s.link.nc)
+	}
+}
