@@ -116,11 +116,11 @@ func toolsOnTopics(t *testing.T, k kafkaTools) {
 	}
 	k.check(t, []toolCase{
 		{"TopicCommand @ --describe", false, []string{
-			"Topic: payments TopicId: C2DlP9KATGer7YfmBshulw PartitionCount: 2 ReplicationFactor: 1 Configs: remote.storage.enable=true\n",
+			"Topic: payments TopicId: C2DlP9KATGer7YfmBshulw PartitionCount: 2 ReplicationFactor: 1 Configs: ", "remote.storage.enable=true", "retention.ms=-1", "retention.bytes=-1",
 			"Partition: 0 Leader: 1 Replicas: 1 Isr: 1", "Partition: 1 Leader: 1 Replicas: 1 Isr: 1"}},
 		{"TopicCommand @ --describe --topic none", true, []string{"Topic 'none' does not exist as expected"}},
-		{"kafka.admin.ConfigCommand @ --describe --entity-type topics", false, []string{"Dynamic configs for topic payments are:\n remote.storage.enable=true "}},
-		{"kafka.admin.ConfigCommand @ --describe --all --entity-type topics --entity-name payments", false, []string{"All configs for topic payments are:\n remote.storage.enable=true "}},
+		{"kafka.admin.ConfigCommand @ --describe --entity-type topics", false, []string{"Dynamic configs for topic payments are:\n", "\n remote.storage.enable=true ", "\n retention.ms=-1 "}},
+		{"kafka.admin.ConfigCommand @ --describe --all --entity-type topics --entity-name payments", false, []string{"All configs for topic payments are:\n", "\n remote.storage.enable=true ", "\n retention.ms=-1 "}},
 	})
 }
 
@@ -148,7 +148,7 @@ func toolsOnCluster(t *testing.T, k kafkaTools) {
 		{"ClusterTool cluster-id @", false, []string{"Cluster ID: " + b.Cluster + "\n"}},
 		{"ClusterTool list-endpoints @", false, []string{"1 127.0.0.1 " + strings.TrimPrefix(k.address, "127.0.0.1:") + " null unfenced broker"}},
 		{"BrokerApiVersionsCommand @", false, []string{k.address + " (id: 1 rack: null isFenced: false) -> (\n", "Fetch(1): 4 to ", "OffsetCommit(8): 0 to ",
-			"ConsumerGroupHeartbeat(68): 0 to 1 [usable: 1]", "EndTxn(26): UNSUPPORTED"}},
+			"ConsumerGroupHeartbeat(68): 0 to 1 [usable: 1]", "EndTxn(26): 0 to 5 ", "GetTelemetrySubscriptions(71): UNSUPPORTED"}},
 		{"LogDirsCommand @ --describe", false, []string{`"broker":1,`, `{"partition":"payments-0","size":68638,"offsetLag":0,"isFuture":false}`, `{"partition":"payments-1","size":97428,`, `"error":null`}},
 		{"LogDirsCommand @ --describe --topic-list none", false, []string{`"partitions":[]`}},
 		{"kafka.admin.ConfigCommand @ --describe --entity-type brokers", false, []string{"Dynamic configs for broker 1 are:\n"}},
