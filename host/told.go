@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -51,9 +50,6 @@ func (h *Host) toldInTurn(ctx context.Context, seg *rlmm.Segment, epochs bool) (
 // the word of the segment's PRODUCER_SNAPSHOT; where that is missing or damaged, of the data.
 func (h *Host) undecided(ctx context.Context, seg *rlmm.Segment) (int64, error) {
 	open, err := h.snapshot(ctx, seg)
-	if err == nil {
-		err = h.checkCarried(ctx, seg, open)
-	}
 	if lost(err) {
 		open, err = h.openAtEnd(ctx, seg, err)
 	}
@@ -100,33 +96,6 @@ func (h *Host) checkSnapshot(ctx context.Context, seg *rlmm.Segment, states []fo
 	}
 	if err := tail.Check(states, seg.EndOffset+1); err != nil {
 		return abi.E("read producer snapshot", seg.Key(), abi.Corrupt, err)
-	}
-	return nil
-}
-
-// checkCarried holds transactions that began before the segment and are open at its end against the snapshot of the segment before:
-// they were open there as well. One that ended is no reason for read_committed to end before it for ever.
-func (h *Host) checkCarried(ctx context.Context, seg *rlmm.Segment, open map[int64]int64) error {
-	began := func(first int64) bool { return first < seg.StartOffset }
-	if !slices.ContainsFunc(slices.Collect(maps.Values(open)), began) {
-		return nil
-	}
-	before := h.before(seg)
-	if before == nil {
-		return nil
-	}
-	known, err := h.snapshot(ctx, before)
-	if lost(err) { // it says nothing
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for producer, first := range open {
-		if was, ok := known[producer]; began(first) && (!ok || was != first) {
-			return abi.Errorf("read producer snapshot", seg.Key(), abi.Corrupt,
-				"it has producer %d in a transaction from offset %d on, which was not open where the segment begins", producer, first)
-		}
 	}
 	return nil
 }

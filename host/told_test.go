@@ -82,8 +82,6 @@ func TestProducerSnapshotOfTheRemoteTier(t *testing.T) {
 		"a later one": {kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 40}), good, "it tells of producer 7 at offset 40"},
 		"an earlier one": {kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 10, LastOffset: 18}, kafkabytes.OpenTxn{ProducerID: 8, FirstOffset: 5, LastOffset: 28}),
 			good, "which has ended"},
-		"one of long before": {kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 7, FirstOffset: 10, LastOffset: 18}, kafkabytes.OpenTxn{ProducerID: 9, FirstOffset: 5, LastOffset: 9}),
-			good, "which was not open where the segment begins"},
 		"one that lacks what was written since": {kafkabytes.Snapshot(kafkabytes.OpenTxn{ProducerID: 8, FirstOffset: 5}), good, "which has ended"},
 		"none is there":                         {nil, nil, "from offset 0 on"},
 		"none can be used":                      {good[:20], good[:20], "from offset 0 on"},
