@@ -174,6 +174,9 @@ func (r *Reader) searchRemote(ctx context.Context, rd *read, s *search, seg piec
 	}
 	key := stretchKey{remote: seg.SegmentID}
 	st := r.known.from(key, at, pos, seg.until)
+	if n := len(rd.acc.segs); at == s.from && n > 0 && rd.acc.segs[n-1].SegmentID == seg.SegmentID { // the answer ends there
+		st.behind(at)
+	}
 	defer func() { r.known.put(key, st) }()
 	if !s.gap {
 		if over, err := r.scanOn(ctx, rd, s, seg, st); over || err != nil {
